@@ -1,0 +1,37 @@
+# Everything works from Python 3.11, make and the package registries.
+PYTHON ?= python3.11
+EXTRA  ?= cpu
+BIN    := .venv/bin
+STAMP  := .venv/.synced-$(EXTRA)
+
+.PHONY: setup demo test test-fast lint bench clean
+
+setup: $(STAMP)
+
+# uv goes into the environment first: pip knows no dependency overrides (see [tool.uv] in pyproject.toml).
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv==0.9.*'
+	$(BIN)/uv sync --quiet --no-install-package uv --inexact --extra $(EXTRA) --python $(BIN)/python
+	rm -f uv.lock
+	touch $@
+
+demo: setup
+	$(BIN)/videorl demo --out demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+test-fast: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: setup
+	$(BIN)/videorl bench
+
+clean:
+	rm -rf .venv demo runs

@@ -1,0 +1,1 @@
+"""videorl: fully-asynchronous reinforcement learning for video language models."""

@@ -1,0 +1,29 @@
+"""The faults that reach a person. Everything else is a bug and keeps its traceback.
+
+`UserError` ends the command with exit code 2, every other `VideorlError` with 1; each message is one line that names
+the file, row or key, what is wrong and what would be right.
+"""
+
+
+class VideorlError(Exception):
+    """A run or command that cannot go on, explained in one line (exit code 1)."""
+
+    exit_code = 1
+
+
+class UserError(VideorlError):
+    """The user's input is at fault (exit code 2)."""
+
+    exit_code = 2
+
+
+class EngineDied(VideorlError):
+    """A rollout replica is gone; its requests are lost and must be issued elsewhere."""
+
+
+class DeadlineExceeded(VideorlError):
+    """A remote call did not answer in time."""
+
+
+class RunStopped(VideorlError):
+    """The run was asked to stop (SIGTERM, SIGINT) before it finished."""
