@@ -4,6 +4,8 @@
 the file, row or key, what is wrong and what would be right.
 """
 
+from videorl.types import Drop
+
 
 class VideorlError(Exception):
     """A run or command that cannot go on, explained in one line (exit code 1)."""
@@ -27,3 +29,11 @@ class DeadlineExceeded(VideorlError):
 
 class RunStopped(VideorlError):
     """The run was asked to stop (SIGTERM, SIGINT) before it finished."""
+
+
+class QuestionDropped(VideorlError):
+    """A question that cannot be asked. Raised by data/ and rollout/, caught by whoever accounts for questions."""
+
+    def __init__(self, drop: Drop) -> None:
+        super().__init__(f"{drop.reason}: {drop.detail}")
+        self.drop = drop

@@ -114,7 +114,7 @@ class FrameRef:
 
 @dataclass(slots=True, frozen=True)
 class Frames:
-    """Decoded, sampled, resized frames of one medium. Made by the store; read by engine and trainer in their process."""
+    """Decoded, sampled, resized frames of one medium. Made by the store; read inside engine and trainer processes."""
 
     pixels: UInt8[np.ndarray, "T H W 3"]  # T even, H and W multiples of 32; may be a read-only mmap
     timestamps: Float64[np.ndarray, "T"]  # presentation times in seconds of the source
@@ -124,14 +124,14 @@ class Frames:
 
 @dataclass(slots=True, frozen=True)
 class Prompt:
-    """What the engine and the trainer are both given. Made by data/prompt; its ids are the trainer's truth.
+    """What the engine and the trainer are both given. Made by data/prompt.
 
-    `text` holds one bare placeholder for each medium; `token_ids` is the same text with every placeholder expanded to
-    its timestamp markers and vision tokens, exactly as the engine's processor expands it.
+    Ids, not text, go to the engine, so that a question which spells a special token stays text.
     """
 
-    text: str
-    token_ids: Int32[np.ndarray, "P"]
+    text: str  # for people: the rendered prompt with one placeholder for each medium
+    bare_ids: Int32[np.ndarray, "B"]  # the same as ids, one placeholder for each medium: the engine expands them
+    token_ids: Int32[np.ndarray, "P"]  # placeholders expanded to markers and vision tokens: the trainer's truth
     frames: tuple[FrameRef, ...]
     thinks: bool = False  # the prompt itself opened "<think>", so the completion starts inside it
 

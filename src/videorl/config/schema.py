@@ -26,7 +26,7 @@ class RunConfig(Section):
     seed: NonNegativeInt = 0
     """Seeds the order of questions and every random state of the trainer."""
     resume: Literal["auto", "never"] = "auto"
-    """auto: go on from the last complete checkpoint in `dir`, if there is one; never: refuse a `dir` that holds a run."""
+    """auto: go on from the last complete checkpoint in `dir`, if any; never: refuse a `dir` that holds a run."""
     max_steps: PositiveInt | None = None
     """Stop after this many fit steps; unset: when the data is used up."""
 
@@ -56,7 +56,7 @@ class DataConfig(Section):
     shuffle: bool = True
     """A new seeded order in each epoch; false: the files' order."""
     prompt: str = "auto"
-    """auto: the template that asks for the reward profile's format; as-given: the row's own text; else module:function."""
+    """auto: the template of the reward's format; as-given: the row's own text; else module:function."""
     fps: PositiveFloat = 1.0
     """Frames taken from a second of video."""
     max_frames: Annotated[int, Field(ge=2, multiple_of=2)] = 24
@@ -179,7 +179,7 @@ class TrainerConfig(Section):
 
 class AsyncConfig(Section):
     staleness: NonNegativeFloat = 0.4
-    """Questions issued ahead, as a share of a fit step: at most ⌊(1 + staleness)·G⌋ groups are outstanding. 0: synchronous."""
+    """Questions issued ahead: at most ⌊(1 + staleness)·G⌋ groups are outstanding. 0: synchronous."""
     max_lag: NonNegativeInt = 2
     """No group is trained whose oldest token is more versions old than this."""
 
@@ -322,8 +322,8 @@ class Config(Section):
         have = c.nodes * c.devices_per_node
         if wanted > have:
             raise ValueError(
-                f"cluster: {c.trainer_ranks} trainer ranks and {c.rollout_devices} rollout devices need {wanted} devices, "
-                f"but {c.nodes} x {c.devices_per_node} are {have}"
+                f"cluster: {c.trainer_ranks} trainer ranks and {c.rollout_devices} rollout devices need "
+                f"{wanted} devices, but {c.nodes} x {c.devices_per_node} are {have}"
             )
         return self
 
