@@ -26,7 +26,7 @@ class Trainer(Protocol):
         ...
 
     async def save(self, folder: Path) -> None:
-        """Write `trainer/` (model, optimizer, schedule, RNG) and `hf/` (a loadable Hugging Face model) into `folder`."""
+        """Write `trainer/` (model, optimizer, schedule, RNG) and `hf/` (a Hugging Face model) into `folder`."""
         ...
 
     async def load(self, folder: Path) -> None:
