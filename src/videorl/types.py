@@ -70,6 +70,7 @@ class Media:
     start: float | None = None  # clip, in seconds of the source
     end: float | None = None
     limits: Mapping[str, float] = field(default_factory=dict)  # FrameSampling fields that this row sets itself
+    frames: tuple[str, ...] = ()  # a video given as a list of frame files; path is then their folder
 
 
 @dataclass(slots=True, frozen=True)

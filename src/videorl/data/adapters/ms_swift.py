@@ -1,0 +1,19 @@
+"""ms-swift: messages [{role, content}], videos, solution."""
+
+from videorl.data.adapters.base import Draft, Row, adapter, first_of, without_placeholders
+from videorl.data.adapters.turns import user_turn
+from videorl.data.media import MediaResolver, read_media
+
+
+@adapter("ms-swift", "messages", "solution")
+def ms_swift(row: Row, resolver: MediaResolver) -> Draft:
+    media = (*read_media(row.get("videos"), "video", resolver), *read_media(row.get("images"), "image", resolver))
+    content = user_turn(row["messages"], role="role", content="content", user="user")
+    return Draft(
+        text=without_placeholders(content, media),
+        answer=row["solution"],
+        media=media,
+        options=row.get("options"),
+        id=first_of(row, "id"),
+        given_prompt=content,
+    )
