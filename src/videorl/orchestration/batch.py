@@ -1,0 +1,38 @@
+"""Scored groups → what one optimizer step computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from videorl.algo.advantage import advantages
+from videorl.types import Branch, Group, TrainGroup, UpdateBatch
+
+
+def update_batch(step: int, index: int, version: int, groups: Sequence[Group]) -> UpdateBatch:
+    """The update's groups that have any advantage, and the response tokens of all of them as the denominator."""
+    prepared = [train_group(group) for group in groups]
+    return UpdateBatch(
+        step=step,
+        index=index,
+        version=version,
+        groups=tuple(group for group in prepared if any(branch.advantage for branch in group.branches)),
+        denominator=sum(group.response_tokens for group in prepared),
+    )
+
+
+def train_group(group: Group) -> TrainGroup:
+    """A group's scored responses with their advantages. A dropped response enters nothing."""
+    scored = [response for response in group.responses if response.score is not None]
+    worth = advantages(np.array([response.score.score for response in scored if response.score], dtype=np.float64))
+    return TrainGroup(
+        key=group.issued.key,
+        prompt_ids=group.prompt.token_ids,
+        frames=group.prompt.frames,
+        branches=tuple(
+            Branch(r.rollout.token_ids, r.rollout.logprobs, r.rollout.versions, float(advantage))
+            for r, advantage in zip(scored, worth, strict=True)
+            if len(r.rollout.token_ids)  # nothing was sampled: its score counts, but there is no token to train
+        ),
+    )
