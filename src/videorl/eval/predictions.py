@@ -59,8 +59,8 @@ class Prediction:
 
 def fingerprint(question: Question) -> str:
     """Digest of all that a question asks: an edited row is another row."""
-    media = [(m.kind, m.path, m.start, m.end, dict(m.limits)) for m in question.media]
-    return _digest([question.text, question.options, question.answer, media])[:16]
+    media = [asdict(medium) for medium in question.media]
+    return _digest([question.text, question.given_prompt, question.options, question.answer, media])[:16]
 
 
 def weights_digest(model: Path) -> str:
