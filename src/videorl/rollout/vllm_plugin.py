@@ -1,0 +1,27 @@
+"""What happens in every process that vLLM starts: it dies with its parent.
+
+vLLM calls `register` (entry point group vllm.general_plugins) in the front process, the engine core and each worker.
+When the front is killed with SIGKILL nothing tells the engine core, which would keep its memory or its GPU for ever.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def register() -> None:
+    """Ask the kernel for SIGKILL at the parent's death. Nothing in the front process, nor outside Linux.
+
+    The kernel means the parent's THREAD: an engine's front starts it from a thread that lives as long as the engine.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or not hasattr(os, "sched_getaffinity"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent.pid:  # it died before the request
+        os.kill(os.getpid(), signal.SIGKILL)
