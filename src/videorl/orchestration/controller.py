@@ -33,11 +33,12 @@ from typing import Protocol
 from videorl.algo.staleness import lag, may_issue
 from videorl.config.schema import Config
 from videorl.errors import RunStopped, VideorlError
+from videorl.monitor.monitor import Monitor
 from videorl.orchestration.batch import update_batch
 from videorl.orchestration.buffer import Buffer
 from videorl.orchestration.calls import answered, first_fault, one_line
 from videorl.orchestration.checkpoints import Checkpoint, RunPoint
-from videorl.orchestration.journal import Journal, Monitor, Span
+from videorl.orchestration.journal import Journal, Span
 from videorl.orchestration.ledger import Ledger
 from videorl.orchestration.media_health import MediaHealth
 from videorl.orchestration.publication import publish

@@ -11,27 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from videorl.algo.staleness import lag
+from videorl.monitor.monitor import Monitor
 from videorl.orchestration.step_meter import StepMeter
-from videorl.types import Drop, DroppedQuestion, Group, StepRecord, UpdateBatch, UpdateReport
-
-
-class Monitor(Protocol):
-    """Where it goes: files, console, trackers (monitor/)."""
-
-    def event(self, kind: str, step: int | None = None, **facts: object) -> None:
-        """One line of events.jsonl. `step` is the fit step under way; None: the line outlives a resume."""
-        ...
-
-    def groups(self, step: int, version: int, groups: Sequence[Group]) -> None:
-        """Groups that were trained in fit step `step`, which began at `version`."""
-        ...
-
-    def step(self, record: StepRecord) -> None:
-        """One line of metrics.jsonl."""
-        ...
+from videorl.types import Drop, DroppedQuestion, Group, UpdateBatch, UpdateReport
 
 
 @dataclass(slots=True, frozen=True)
