@@ -4,7 +4,12 @@
 the file, row or key, what is wrong and what would be right.
 """
 
-from videorl.types import Drop
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the command line needs the errors at once, and not the arrays behind the types
+    from videorl.types import Drop
 
 
 class VideorlError(Exception):

@@ -1,0 +1,79 @@
+"""The command line. Every command's module imports what is heavy inside the command, so that help comes at once.
+
+Exit codes: 0 done; 2 the user's input is at fault, in one line; 1 anything else; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from videorl.cli.doctor import doctor
+from videorl.cli.plan import plan
+from videorl.cli.playground import app as playground_app
+from videorl.cli.score import score
+from videorl.cli.train import train
+from videorl.errors import VideorlError
+
+app = typer.Typer(
+    name="videorl",
+    help="Post-train video language models with fully-asynchronous reinforcement learning.",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(train)
+app.command()(plan)
+app.command()(score)
+app.command()(doctor)
+app.add_typer(playground_app, name="playground")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Post-train video language models with fully-asynchronous reinforcement learning."""
+    if version:
+        from importlib import metadata
+
+        typer.echo(metadata.version("videorl"))
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit()
+
+
+def main() -> None:
+    """The entry point of the `videorl` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; a fault that a person can mend is one line on standard error."""
+    try:
+        code = app(list(arguments), prog_name="videorl", standalone_mode=False)
+        sys.stdout.flush()
+    except VideorlError as error:
+        return _say(error, error.exit_code)
+    except TyperException as error:  # a wrong command line
+        return _say(error.format_message(), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output has gone (`videorl score … | head`): nothing is left to say, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _say(fault: VideorlError | str, code: int) -> int:
+    notes = getattr(fault, "__notes__", [])
+    print("videorl:", " ".join("; ".join([str(fault), *notes]).split()), file=sys.stderr)
+    return code
