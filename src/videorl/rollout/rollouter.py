@@ -42,7 +42,7 @@ ATTEMPTS = 3  # replicas that may die under one question
 class PromptBuilder(Protocol):
     """The one place that knows the template (data/prompt)."""
 
-    def build(self, question: Question, refs: Sequence[FrameRef], frames: Sequence[Frames]) -> Prompt:
+    def build(self, question: Question, media: Sequence[tuple[FrameRef, Frames]]) -> Prompt:
         """Raises:
         QuestionDropped: PROMPT_TOO_LONG or PROMPT_INVALID.
         """
@@ -97,7 +97,7 @@ class Rollouter:
 
     def _ask(self, question: Question) -> Prompt:
         refs = [self._source.reference(media) for media in question.media]
-        return self._prompts.build(question, refs, [self._source.load(ref) for ref in refs])
+        return self._prompts.build(question, [(ref, self._source.load(ref)) for ref in refs])
 
     async def _sample(
         self, issued: IssuedQuestion, prompt: Prompt, version: Callable[[], int]

@@ -1,4 +1,4 @@
-"""EngineSettings in vLLM's words: its arguments, its environment, its sampling parameters.
+"""Our words in vLLM's: its arguments, environment, sampling parameters and media.
 
 Every value that shapes the distribution stands here, so that nothing in a model folder can change it unseen.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
+from typing import Any
 
 from vllm import SamplingParams
 from vllm.config import WeightTransferConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.sampling_params import RequestOutputKind
 
+from videorl.data.prompt import VideoInput, video_input
 from videorl.rollout.settings import EngineSettings
 from videorl.rollout.vllm_mask import FORBIDDEN_KEY, ForbiddenTokens
 from videorl.rollout.vllm_weights import WeightReceiver
-from videorl.types import Sampling
+from videorl.types import FrameRef, Frames, Sampling
 
 
 def engine_arguments(settings: EngineSettings) -> AsyncEngineArgs:
@@ -99,3 +102,18 @@ def sampling_params(sampling: Sampling, n: int, settings: EngineSettings) -> Sam
         skip_special_tokens=True,
         output_kind=RequestOutputKind.FINAL_ONLY,  # versions stand on finished outputs only
     )
+
+
+def media_inputs(refs: Sequence[FrameRef], frames: Sequence[Frames]) -> dict[str, Any]:
+    """The media fields of a vLLM prompt: nothing where there are none.
+
+    The frames' own keys identify them in every cache: two videos of one size have the same placeholder ids.
+    """
+    if not refs:
+        return {}
+    videos = [video_input(one) for one in frames]
+    return {
+        "multi_modal_data": {"video": [(video.pixels, video.metadata) for video in videos]},
+        "multi_modal_uuids": {"video": [ref.key for ref in refs]},
+        "mm_processor_kwargs": VideoInput.PROCESSOR_KWARGS,
+    }

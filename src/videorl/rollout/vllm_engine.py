@@ -30,8 +30,7 @@ from videorl.data.source import FrameSource
 from videorl.errors import DeadlineExceeded, EngineDied, QuestionDropped
 from videorl.rollout.settings import EngineSettings
 from videorl.rollout.shared_segments import remove_stale_segments
-from videorl.rollout.vllm_arguments import engine_arguments, sampling_params, set_environment
-from videorl.rollout.vllm_media import media_inputs
+from videorl.rollout.vllm_arguments import engine_arguments, media_inputs, sampling_params, set_environment
 from videorl.rollout.vllm_weights import NcclReceiver
 from videorl.types import Drop, DropReason, Prompt, Rollout, Sampling, WeightHandle
 
@@ -120,8 +119,7 @@ class VllmEngine:
             QuestionDropped: PROMPT_INVALID where it differs from the trainer's.
         """
         frames = await asyncio.to_thread(lambda: [self._source.load(ref) for ref in prompt.frames])
-        media = media_inputs(prompt, frames) if frames else {}
-        request = TokensPrompt(prompt_token_ids=prompt.bare_ids.tolist(), **media)
+        request = TokensPrompt(prompt_token_ids=prompt.bare_ids.tolist(), **media_inputs(prompt.frames, frames))
         rendered: Any  # a TypedDict whose "prompt_token_ids" vLLM declares for some kinds only
         (rendered,) = await self._llm.renderer.render_cmpl_async([request])
         ids = np.asarray(rendered["prompt_token_ids"], dtype=np.int32)
