@@ -71,6 +71,7 @@ class Media:
     end: float | None = None
     limits: Mapping[str, float] = field(default_factory=dict)  # FrameSampling fields that this row sets itself
     frames: tuple[str, ...] = ()  # a video given as a list of frame files; path is then their folder
+    shuffle: int | None = None  # a seed: its frames out of order, under the times in order (a control in evaluation)
 
 
 @dataclass(slots=True, frozen=True)
