@@ -42,3 +42,6 @@ class QuestionDropped(VideorlError):
     def __init__(self, drop: Drop) -> None:
         super().__init__(f"{drop.reason}: {drop.detail}")
         self.drop = drop
+
+    def __reduce__(self) -> tuple[type, tuple[Drop]]:
+        return type(self), (self.drop,)  # it crosses process borders, and is made again from its drop
