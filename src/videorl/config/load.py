@@ -33,14 +33,22 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     Raises:
         UserError: one line that names the file or key, what is wrong and what would be right.
     """
-    tree = _read_layers(path, seen=())
+    return build_config(_read_layers(path, seen=()), overrides, path)
+
+
+def build_config(tree: dict[str, Any], overrides: Sequence[str] = (), origin: Path | str = "config") -> Config:
+    """A config from a tree as a TOML file gives it; `origin` stands in messages where a file's name would.
+
+    Raises:
+        UserError: as `load_config`.
+    """
     for override in overrides:
         tree = _merge(tree, _anchor(_parse(override), Path.cwd()))
     _absolute_run_dir(tree)
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
-        raise UserError(_explain(error, path)) from None
+        raise UserError(_explain(error, origin)) from None
 
 
 def dump_toml(config: Config) -> str:
@@ -121,7 +129,7 @@ def _parse(override: str) -> dict[str, Any]:
     return tree
 
 
-def _explain(error: ValidationError, path: Path) -> str:
+def _explain(error: ValidationError, path: Path | str) -> str:
     problems = error.errors()
     lines = [_explain_one(problem) for problem in problems[:5]]
     more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
