@@ -1,0 +1,62 @@
+"""The command line as a whole: help at once, one line for a fault, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from videorl.cli.main import run
+
+VIDEORL = str(Path(sys.executable).with_name("videorl"))
+HEAVY = ("torch", "transformers", "ray", "vllm", "av", "numpy", "pyarrow", "pydantic")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom videorl.cli.main import run\nrun(['--help'])\n"
+        f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "train" in ended.stdout
+    assert ended.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["trian", "x.toml"], "No such command 'trian'. Did you mean 'train'?"),
+        (["train"], "Missing argument"),
+        (["train", "x.toml", "--dry-runs"], "No such option: --dry-runs"),
+        (["train", "missing.toml"], "missing.toml: no such config file"),
+        (["score", "missing.jsonl"], "missing.jsonl: no such file"),
+        (["score", "missing.jsonl", "--profile", "box"], "'box' is not one of"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("videorl: ")
+    assert captured.err.count("\n") == 1
+    assert said in captured.err
+
+
+def test_the_command_alone_shows_its_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    assert "playground" in capsys.readouterr().out
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.strip()[0].isdigit()
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
+    lines = '{"response": "B", "options": ["x", "y"], "answer": "B"}\n' * 20_000
+    (tmp_path / "many.jsonl").write_text(lines)
+    shell = f"'{VIDEORL}' score '{tmp_path}/many.jsonl' | head -n 1"
+    ended = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert ended.stdout.count("\n") == 1
+    assert ended.stderr == ""
