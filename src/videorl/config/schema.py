@@ -51,6 +51,8 @@ class DataConfig(Section):
     """Where relative media paths start; unset: the folder of the file that names them."""
     remap: dict[str, str] = {}
     """Path prefixes to replace: { "/old/root" = "/new/root" }."""
+    format: str | None = None
+    """The format of all files, by name; unset: recognised by the fields of each file's first row."""
     epochs: PositiveInt = 1
     """How often every question is asked."""
     shuffle: bool = True
@@ -77,6 +79,8 @@ class DataConfig(Section):
     """The store's size; the least recently used frames go first."""
     decode_workers: PositiveInt = 2
     """Processes that decode, per machine."""
+    decode_threads: PositiveInt = 1
+    """Threads of one such process."""
     decode_timeout: PositiveFloat = 60.0
     """Seconds that a video may take before its worker is ended and the question dropped."""
     max_bad_share: Fraction = 0.1

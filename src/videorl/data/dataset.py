@@ -1,0 +1,108 @@
+"""A run's questions: read once, kept compactly, asked in a seeded order that is new in each epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from videorl.config.schema import DataConfig
+from videorl.data.questions import FileReport, ReadRow, read_questions
+from videorl.errors import UserError
+from videorl.types import Drop, DropReason, IssuedQuestion, Media, Question
+
+
+class Dataset:
+    """Questions by (epoch, position). 100,000 of them take about as much memory as their text."""
+
+    def __init__(self, questions: Iterable[Question], *, seed: int = 0, shuffle: bool = True) -> None:
+        self._seed = seed
+        self._shuffle = shuffle
+        self._packed = bytearray()  # one JSON document after the other: Python objects would take ten times as much
+        self._ends: list[int] = [0]
+        self._orders: dict[int, Int64[np.ndarray, "N"]] = {}
+        for question in questions:
+            self._packed += json.dumps(asdict(question), ensure_ascii=False).encode("utf-8", "surrogatepass")
+            self._ends.append(len(self._packed))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def question(self, index: int) -> Question:
+        """The `index`-th question in the files' order."""
+        packed = self._packed[self._ends[index] : self._ends[index + 1]]
+        return _unpack(json.loads(packed.decode("utf-8", "surrogatepass")))
+
+    def order(self, epoch: int) -> Int64[np.ndarray, "N"]:
+        """Which question stands at each position of an epoch: a permutation that depends on seed and epoch only."""
+        if not self._shuffle:
+            return np.arange(len(self))
+        if epoch not in self._orders:
+            # Raw bits are stable across NumPy versions, Generator.permutation is not: a resumed run keeps its order.
+            bits = np.random.PCG64(np.random.SeedSequence([self._seed, epoch])).random_raw(len(self))
+            self._orders = {epoch: np.argsort(bits, kind="stable")}
+        return self._orders[epoch]
+
+    def issued(self, epoch: int, position: int) -> IssuedQuestion:
+        """The question at `position` of `epoch`."""
+        return IssuedQuestion(epoch, position, self.question(int(self.order(epoch)[position])))
+
+
+def load_dataset(data: DataConfig, seed: int) -> tuple[Dataset, list[FileReport]]:
+    """Read the training files of a run; questions whose id was already read are dropped as duplicates.
+
+    Raises:
+        UserError: a file that cannot be read, or no question is left.
+    """
+    reports: dict[Path, FileReport] = {}
+    rows = read_questions(data.train, media_root=data.media_root, remap=data.remap, format=data.format)
+    dataset = Dataset(kept_questions(rows, reports), seed=seed, shuffle=data.shuffle)
+    if not len(dataset):
+        examples = [lines[0] for report in reports.values() for lines in report.examples.values()]
+        files = ", ".join(map(str, data.train))
+        raise UserError(f"{files}: no question is left; {examples[0] if examples else 'there are no rows'}")
+    return dataset, list(reports.values())
+
+
+def kept_questions(rows: Iterable[ReadRow], reports: dict[Path, FileReport]) -> Iterator[Question]:
+    """The usable questions of `rows`, each under an id of its own; `reports` is filled on the way.
+
+    Ids restart in many formats. A second question of the same id is dropped where it is the same question, else it is
+    told apart by a number.
+    """
+    seen: dict[str, int] = {}
+    for row in rows:
+        report = reports.setdefault(row.path, FileReport(row.path, row.format))
+        outcome = row.outcome
+        if isinstance(outcome, Question):
+            first, outcome = outcome.id, _told_apart(outcome, seen)
+            if outcome is None:
+                detail = f"{row.path}, row {row.number}: the same question as {first} before it"
+                report.add(replace(row, outcome=Drop(DropReason.DUPLICATE, detail)))
+                continue
+            yield outcome
+        report.add(row)
+
+
+def _told_apart(question: Question, seen: dict[str, int]) -> Question | None:
+    """The question under the first free id; None where one of those ids is this very question."""
+    clips = tuple((medium.path, medium.start, medium.end) for medium in question.media)
+    content = hash((question.text, question.options, question.answer, clips))
+    name, number = question.id, 1
+    while name in seen:
+        if seen[name] == content:
+            return None
+        number += 1
+        name = f"{question.id}#{number}"
+    seen[name] = content
+    return question if number == 1 else replace(question, id=name)
+
+
+def _unpack(fields: dict[str, Any]) -> Question:
+    media = tuple(Media(**medium | {"frames": tuple(medium["frames"])}) for medium in fields["media"])
+    return Question(**fields | {"options": tuple(fields["options"]), "media": media})
