@@ -8,8 +8,8 @@ from pathlib import Path
 
 from videorl.cli.model_shape import ModelShape, read_model_config
 from videorl.config import Config
-from videorl.config.imports import import_function
 from videorl.data.rows import expand
+from videorl.data.templates import template_named
 from videorl.errors import UserError
 from videorl.rewards.load import load_reward
 
@@ -28,8 +28,7 @@ def check(config: Config) -> None:
         if not path.exists():
             raise UserError(f"eval.benchmarks {name}: {path}: no such file")
     load_reward(config.reward)
-    if ":" in config.data.prompt:
-        import_function(config.data.prompt, "data.prompt")
+    template_named(config.data.prompt, config.reward.name)
     _check_space(config)
     _check_devices(config)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from string import ascii_uppercase
 
 import pytest
@@ -227,3 +228,18 @@ def test_reading_takes_linear_time(start: str, piece: str) -> None:
     # Twenty times the text may take twenty times as long; a quadratic step would take four hundred. The constant
     # covers what is too short to be measured.
     assert seconds(100_000) < 60 * seconds(5_000) + 0.1
+
+
+def documented_declarations() -> list[str]:
+    document = Path(__file__).parents[3] / "docs" / "rewards.md"
+    rows = [line.split("|") for line in document.read_text(encoding="utf-8").splitlines() if line.count("|") == 3]
+    return [example.strip() for row in rows for example in row[2].split("·") if example.strip(" -")]
+
+
+def test_the_documented_declarations_are_found() -> None:
+    assert len(documented_declarations()) > 25
+
+
+@pytest.mark.parametrize("example", documented_declarations())
+def test_every_example_of_a_declaration_in_the_documentation_is_read(example: str) -> None:
+    assert answer(f"It moves left, so {example}.") == "B"
