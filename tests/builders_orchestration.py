@@ -99,8 +99,11 @@ class ToyOrder:
     def __len__(self) -> int:
         return len(self._questions)
 
-    def question(self, epoch: int, position: int) -> Question:
-        return self._questions[position]
+    def question(self, index: int) -> Question:
+        return self._questions[index]
+
+    def order(self, epoch: int) -> np.ndarray:
+        return np.arange(len(self))
 
 
 def rollout(versions: Sequence[int], length: int | None = None) -> Rollout:

@@ -38,7 +38,9 @@ def all_in_time(oldest: Iterable[int], version: int, slots: int, groups_per_step
     """
     due = [0] * (max_lag + 1)
     for o in oldest:
-        due[min(max_lag, max(0, o + max_lag - version))] += 1
+        if o + max_lag < version:
+            return False
+        due[min(max_lag, o + max_lag - version)] += 1
     total = 0
     for k, count in enumerate(due):
         total += count

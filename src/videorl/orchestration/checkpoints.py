@@ -9,12 +9,12 @@ checkpoint or a folder that the next start clears away.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from videorl.errors import VideorlError
+from videorl.orchestration.files import to_disk
 
 COMPLETE = "COMPLETE"
 STATE = "state.json"
@@ -83,10 +83,10 @@ class Checkpoints:
         folder = self.folder(point.step)
         (folder / STATE).write_text(json.dumps(asdict(point), indent=2) + "\n", encoding="utf-8")
         for path in (*folder.rglob("*"), folder, self._root):
-            _to_disk(path)
+            to_disk(path)
         (folder / COMPLETE).touch()
         for path in (folder / COMPLETE, folder):
-            _to_disk(path)
+            to_disk(path)
 
     def prune(self, keep: int, keeper: int | None) -> list[int]:
         """Remove all but the newest `keep` and the keeper; the steps that were removed."""
@@ -95,11 +95,3 @@ class Checkpoints:
             (self.folder(step) / COMPLETE).unlink()
             shutil.rmtree(self.folder(step))
         return gone
-
-
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

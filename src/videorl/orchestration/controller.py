@@ -236,9 +236,10 @@ class Controller:
     async def _checkpoint(self) -> None:
         """Write one after the last completed step; sampling goes on meanwhile."""
         begins, sampling, checkpoints = self._clock(), self._buffer.sampling, self._run_dir.checkpoints
-        settled = self._ledger.settled(self._step)
         folder = checkpoints.begin(self._step)
         await answered(f"trainer: saving {folder}", self._trainer.save(folder), self._config.trainer.update_timeout)
+        settled = self._ledger.settled(self._step)
+        await asyncio.to_thread(self._ledger.to_disk)
         point = RunPoint(self._step, self._version, settled.trained, settled.dropped)
         await asyncio.to_thread(checkpoints.commit, point)
         self._saved = self._step

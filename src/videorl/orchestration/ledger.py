@@ -18,7 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+from jaxtyping import Int64
+
 from videorl.errors import UserError, VideorlError
+from videorl.orchestration.files import to_disk
 from videorl.types import Drop, IssuedQuestion, Question
 
 _LOCK_SECONDS = 5.0
@@ -40,13 +44,19 @@ CREATE INDEX IF NOT EXISTS settled ON questions (step) WHERE step IS NOT NULL;
 
 
 class Order(Protocol):
-    """The questions of each epoch in the order in which they are asked. Made by data/, the same in every process."""
+    """The questions of each epoch in the order in which they are asked, the same whenever asked (data/dataset.py)."""
 
     def __len__(self) -> int:
         """Questions of one epoch."""
         ...
 
-    def question(self, epoch: int, position: int) -> Question: ...
+    def question(self, index: int) -> Question:
+        """The `index`-th question in the files' order."""
+        ...
+
+    def order(self, epoch: int) -> Int64[np.ndarray, "N"]:
+        """Which question stands at each position of an epoch."""
+        ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,7 +83,8 @@ class Ledger:
         with self._one_line():
             self._db = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")  # a commit outlives a power cut, as a checkpoint does
+            # A commit outlives the process; a power cut too after `to_disk`, and what came later is rewound anyway.
+            self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
         self._lay_out(epochs)
 
@@ -87,7 +98,7 @@ class Ledger:
             if row is None:
                 return None
             epoch, position, known_as = row
-            question = self._order.question(epoch, position)
+            question = self._order.question(int(self._order.order(epoch)[position]))
             if question.id != known_as:
                 raise UserError(
                     f"{self._path}: question {position} of epoch {epoch} was {known_as}, but the data now gives "
@@ -125,6 +136,12 @@ class Ledger:
         """What was trained and dropped up to fit step `step`."""
         return self._count(f"WHERE step <= {step:d}")
 
+    def to_disk(self) -> None:
+        """Make what has been settled outlive a power cut; a checkpoint counts on it."""
+        for path in (self._path, self._path.with_name(self._path.name + "-wal")):
+            if path.exists():
+                to_disk(path)
+
     def close(self) -> None:
         self._db.close()
 
@@ -134,10 +151,12 @@ class Ledger:
         with self._transaction():
             (known,) = self._db.execute("SELECT count(*) FROM questions").fetchone()
             if known == 0:
-                self._db.executemany(
-                    "INSERT INTO questions (epoch, position, question) VALUES (?, ?, ?)",
-                    ((e, p, self._order.question(e, p).id) for e in range(epochs) for p in range(size)),
-                )
+                names = [self._order.question(index).id for index in range(size)]
+                for epoch in range(epochs):
+                    self._db.executemany(
+                        "INSERT INTO questions (epoch, position, question) VALUES (?, ?, ?)",
+                        ((epoch, position, names[i]) for position, i in enumerate(self._order.order(epoch).tolist())),
+                    )
             elif known != epochs * size:
                 raise UserError(
                     f"{self._path}: holds {known} questions, but the data now gives {epochs} x {size}: "

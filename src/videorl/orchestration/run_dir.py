@@ -24,6 +24,7 @@ from videorl.config.load import dump_toml
 from videorl.config.schema import Config
 from videorl.errors import UserError, VideorlError
 from videorl.orchestration.checkpoints import Checkpoint, Checkpoints
+from videorl.orchestration.files import write_atomically
 
 # What a resumed run may change: how long it goes on, what a person sees, and two keys that say nothing about what is
 # trained (`dir` is where this config was found, `resume` has been obeyed by now).
@@ -157,20 +158,6 @@ def cut_after(path: Path, step: int) -> None:
     kept = [line for line in lines if line.endswith("\n") and _step_of(line, path) <= step]
     if len(kept) < len(lines):
         write_atomically(path, "".join(kept))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """A reader sees the old text or the new one, never a part.
-
-    Raises:
-        VideorlError: it cannot be written (disk full).
-    """
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise VideorlError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _step_of(line: str, path: Path) -> int:

@@ -19,7 +19,7 @@ from typing import Literal, Self
 
 from videorl.errors import RunStopped, VideorlError
 from videorl.orchestration.calls import one_line
-from videorl.orchestration.run_dir import write_atomically
+from videorl.orchestration.files import write_atomically
 
 
 @dataclass(slots=True, frozen=True)
