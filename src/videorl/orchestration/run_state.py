@@ -8,6 +8,7 @@ heartbeat stands still.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -54,7 +55,7 @@ class RunState:
         if fault is None:
             self._status = replace(self._status, state="finished")
         else:
-            stopped = isinstance(fault, (RunStopped, KeyboardInterrupt))
+            stopped = isinstance(fault, (RunStopped, KeyboardInterrupt, asyncio.CancelledError))
             state = "stopped" if stopped else "failed"
             self._status = replace(self._status, state=state, last_error=one_line(fault))
         try:
