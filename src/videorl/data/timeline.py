@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import av
+import av.logging
 import numpy as np
 from av.container import InputContainer
 from av.error import FFmpegError
@@ -41,12 +45,15 @@ def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
     """Demux the whole stream. Empty where no packet of it can be read."""
     packets: list[tuple[int | None, int | None, bool]] = []
     warnings: list[str] = []
-    try:
-        for packet in container.demux(stream):
-            if packet.size and not packet.is_discard and _is_shown(stream, packet):
-                packets.append((packet.pts, packet.dts, packet.is_keyframe))
-    except (FFmpegError, OSError) as error:
-        warnings.append(f"the file cannot be read beyond {len(packets)} frames: {error.strerror or error}")
+    with _complaints() as complaints:
+        try:
+            for packet in container.demux(stream):
+                if packet.size and not packet.is_discard and _is_shown(stream, packet):
+                    packets.append((packet.pts, packet.dts, packet.is_keyframe))
+        except (FFmpegError, OSError) as error:
+            warnings.append(f"the file cannot be read beyond {len(packets)} frames: {error.strerror or error}")
+    if complaints:  # some containers skip what is damaged without an error
+        warnings.append(f"the file is damaged, some frames may be missing: {complaints[0][2].strip()}")
     formats = set(container.format.name.split(","))
     shown = [pts for pts, _, _ in packets if pts is not None]
     by_order = bool(formats & _WITHOUT_TIMES) or len(set(shown)) < len(packets)
@@ -56,7 +63,7 @@ def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
     pts = np.array(shown, np.int64)[order]
     origin = _origin(pts, [dts for _, dts, _ in packets if dts is not None], bool(formats & _FREE_CLOCK))
     times = (pts - origin) * float(stream.time_base or 0)
-    warnings.extend(_ends_early(times, stream))
+    warnings.extend(_ends_early(times, container, stream))
     return Timeline(pts, times, np.array([key for _, _, key in packets], bool)[order], False, tuple(warnings))
 
 
@@ -88,8 +95,22 @@ def _is_shown(stream: VideoStream, packet: Packet) -> bool:
     return stream.codec_context.name != "vp8" or bool(bytes(packet)[0] & 0x10)
 
 
-def _ends_early(times: Float64[np.ndarray, "N"], stream: VideoStream) -> list[str]:
-    promised = float(stream.duration * stream.time_base) if stream.duration and stream.time_base else 0.0
+def _ends_early(times: Float64[np.ndarray, "N"], container: InputContainer, stream: VideoStream) -> list[str]:
+    promised = (container.duration or 0) / av.time_base
+    if stream.duration and stream.time_base:
+        promised = float(stream.duration * stream.time_base)
     if len(times) and promised > 2 and times[-1] < 0.9 * promised:
         return [f"the file ends after {times[-1]:.1f} of {promised:.1f} s"]
     return []
+
+
+@contextlib.contextmanager
+def _complaints() -> Iterator[list[tuple[int, str, str]]]:
+    """What the demuxer logs as an error meanwhile: (level, name, message)."""
+    before = av.logging.get_level()
+    av.logging.set_level(av.logging.ERROR)
+    try:
+        with av.logging.Capture() as logged:
+            yield logged
+    finally:
+        av.logging.set_level(before)
