@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -220,7 +221,22 @@ def test_a_trainer_fault_ends_the_run_with_its_reason_in_one_line(tmp_path: Path
     assert str(fault.value) == "trainer: update 1 of fit step 2 failed: RuntimeError: rank 1: out of memory"
     status = json.loads((tmp_path / "run/status.json").read_text())
     assert (status["state"], status["last_error"]) == ("failed", str(fault.value))
-    assert read_lines(tmp_path / "run/events.jsonl")[-1]["kind"] == "run_failed"
+    last = read_lines(tmp_path / "run/events.jsonl")[-1]
+    assert (last["kind"], last["reason"]) == ("run_failed", str(fault.value))
+    assert "Traceback (most recent call last)" in last["traceback"]
+    assert "rank 1: out of memory" in last["traceback"]
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_run_and_does_not_count(tmp_path: Path) -> None:
+    class Forgetful(ScriptedTrainer):
+        async def save(self, folder: Path) -> None:
+            await super().save(folder)
+            shutil.rmtree(folder)
+
+    config = toy_config(tmp_path / "run")
+    with pytest.raises(VideorlError, match=r"step-000002: completing it failed: FileNotFoundError"):
+        ran(config, Script(questions=16, trainer=Forgetful))
+    assert ran(config, Script(questions=16)).events("run_started")[-1]["resumed_from"] is None
 
 
 def test_a_trainer_that_does_not_answer_meets_its_deadline(tmp_path: Path) -> None:

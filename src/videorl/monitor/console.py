@@ -28,7 +28,7 @@ _COLUMNS: tuple[tuple[str, int, str, Callable[[float], str]], ...] = (
 )
 # Events that happen all the time; what they say stands in the step's line. Times are for the file.
 _QUIET = frozenset({"group", "update", "publication", "step", "response_dropped"})
-_UNTOLD = frozenset({"starts", "ends"})
+_UNTOLD = frozenset({"starts", "ends", "traceback"})
 _SHOWN_CHARACTERS = 400
 
 

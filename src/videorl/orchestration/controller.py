@@ -12,7 +12,7 @@
     _roll     its own request                                  the rollouter
     _train    enough finished groups for the next update,      _roll (finished, dropped), _issue (data used up)
               none of the others going to be too old
-    _watch    SIGTERM, SIGINT                                  the signal
+    stop      SIGTERM, SIGINT                                  the signal
 
 Invariants. At most config.max_outstanding groups are outstanding (buffer.py counts them). A group is trained at most
 max_lag versions after its oldest token (algo/staleness.py has the rule; _train waits where it asks for it). Each
@@ -236,16 +236,20 @@ class Controller:
     async def _checkpoint(self) -> None:
         """Write one after the last completed step; sampling goes on meanwhile."""
         begins, sampling, checkpoints = self._clock(), self._buffer.sampling, self._run_dir.checkpoints
-        folder = checkpoints.begin(self._step)
-        await answered(f"trainer: saving {folder}", self._trainer.save(folder), self._config.trainer.update_timeout)
+        folder, deadline = checkpoints.folder(self._step), self._config.trainer.update_timeout
+        await answered(f"{folder}: making it", asyncio.to_thread(checkpoints.begin, self._step), deadline)
+        await answered(f"trainer: saving {folder}", self._trainer.save(folder), deadline)
         settled = self._ledger.settled(self._step)
-        await asyncio.to_thread(self._ledger.to_disk)
         point = RunPoint(self._step, self._version, settled.trained, settled.dropped)
-        await asyncio.to_thread(checkpoints.commit, point)
+        await answered(f"{folder}: completing it", asyncio.to_thread(self._complete, point), deadline)
         self._saved = self._step
-        if self._config.checkpoint.keep is not None:
-            await asyncio.to_thread(checkpoints.prune, self._config.checkpoint.keep, self._run_dir.keeper())
         self._journal.checkpointed(folder, Span(begins, self._clock(), sampling, self._buffer.sampling), self._step)
+
+    def _complete(self, point: RunPoint) -> None:
+        self._ledger.to_disk()
+        self._run_dir.checkpoints.commit(point)
+        if self._config.checkpoint.keep is not None:
+            self._run_dir.checkpoints.prune(self._config.checkpoint.keep, self._run_dir.keeper())
 
     # ── what comes back ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -288,7 +292,7 @@ class Controller:
         how = "finished" if fault is None else "stopped" if stopped else "failed"
         try:
             released = self._ledger.release()
-            self._journal.run_ended(how, self._step, one_line(fault) if fault else None, released)
+            self._journal.run_ended(how, self._step, fault, released)
         except (VideorlError, OSError) as error:
             if fault is None:
                 raise

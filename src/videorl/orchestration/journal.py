@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from videorl.algo.staleness import lag
 from videorl.monitor.monitor import Monitor
+from videorl.orchestration.calls import one_line
 from videorl.orchestration.step_meter import StepMeter
 from videorl.types import Drop, DroppedQuestion, Group, UpdateBatch, UpdateReport
 
@@ -45,8 +48,17 @@ class Journal:
         self._meter = StepMeter(self._clock())
         self._monitor.event("run_started", resumed_from=resumed_from, version=version, rewound=rewound)
 
-    def run_ended(self, how: str, completed: int, reason: str | None, released: int) -> None:
-        self._monitor.event(f"run_{how}", completed=completed, reason=reason, released=released)
+    def run_ended(
+        self, how: Literal["finished", "stopped", "failed"], completed: int, fault: BaseException | None, released: int
+    ) -> None:
+        """After `completed` fit steps, for `fault` if any; `released` questions were in flight."""
+        self._monitor.event(
+            f"run_{how}",
+            completed=completed,
+            released=released,
+            reason=one_line(fault) if fault else None,
+            traceback="".join(traceback.format_exception(fault)) if how == "failed" else None,
+        )
 
     def group_finished(self, group: Group, span: Span, step: int) -> None:
         self._meter.finished(group)
