@@ -13,11 +13,15 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from videorl.cli.compare import compare
 from videorl.cli.doctor import doctor
+from videorl.cli.evaluate import evaluate
+from videorl.cli.export import export
 from videorl.cli.plan import plan
 from videorl.cli.playground import app as playground_app
 from videorl.cli.score import score
 from videorl.cli.train import train
+from videorl.cli.view import view
 from videorl.errors import VideorlError
 
 app = typer.Typer(
@@ -28,8 +32,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(train)
+app.command("eval")(evaluate)
+app.command()(compare)
+app.command()(export)
 app.command()(plan)
 app.command()(score)
+app.command()(view)
 app.command()(doctor)
 app.add_typer(playground_app, name="playground")
 
