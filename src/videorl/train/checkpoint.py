@@ -32,12 +32,12 @@ def save_trainer(folder: Path, model: nn.Module, adamw: torch.optim.AdamW) -> No
     tensors: dict[str, Tensor] = {"rng": torch.get_rng_state()}
     steps: dict[str, int] = {}
     for name, parameter in model.named_parameters():
-        tensors[f"model.{name}"] = local(parameter.detach()).cpu().contiguous()
+        tensors[f"model.{name}"] = _own(parameter.detach())
         state = adamw.state.get(parameter)
         if state:
             steps[name] = int(state["step"])
             for moment in MOMENTS:
-                tensors[f"{moment}.{name}"] = local(state[moment]).cpu().contiguous()
+                tensors[f"{moment}.{name}"] = _own(state[moment])
     save_file(tensors, _rank_file(folder, rank, ranks))
     if rank == 0:
         (folder / "state.json").write_text(json.dumps({"ranks": ranks, "steps": steps}))
@@ -79,6 +79,11 @@ def _read_rows(readers: list[Any], key: str, parameter: Tensor, into: Tensor) ->
         if tuple(part.get_shape()[1:]) != tuple(parameter.shape[1:]) or part.get_shape()[0] != end - start:
             raise VideorlError(f"checkpoint: {key} has shape {part.get_shape()}, which does not fit the model")
         into[first - low : last - low].copy_(part[first - start : last - start])
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """This rank's part in memory of its own: FSDP's shards are views of one buffer, which safetensors refuses."""
+    return local(tensor).to("cpu", copy=True).contiguous()
 
 
 def _rank_file(folder: Path, rank: int, ranks: int) -> Path:

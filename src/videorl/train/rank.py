@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from jaxtyping import Int
 
 from videorl.algo.loss import policy_loss
@@ -43,14 +42,17 @@ class RankUpdate:
 
 
 class TrainerRank:
-    """Holds the sharded policy and its optimizer. Needs an initialised default process group."""
+    """Holds the sharded policy and its optimizer. Needs an initialised default process group.
+
+    One rank has the sender; the others only take part in gathering what it sends.
+    """
 
     def __init__(
         self,
         config: Config,
         source: FrameSource,
         forbidden: Int[np.ndarray, "K"],
-        sender: WeightSender,
+        sender: WeightSender | None,
         device: torch.device,
     ) -> None:
         torch.manual_seed(config.run.seed)
@@ -119,20 +121,20 @@ class TrainerRank:
     # ── weights and checkpoints: collectives, so all ranks call them ─────────────────────────────────────────────
 
     def stage_weights(self, version: int) -> WeightHandle | None:
-        """Hand every trained parameter, whole, to the sender; rank 0 returns the handle."""
+        """Hand every trained parameter, whole, to the sender; the rank that has it returns the handle."""
         tensors = full_tensors(self.policy.model, trained_only=True)
-        if dist.get_rank() == 0:
+        if self.sender is not None:
             return self.sender.stage(version, tensors)
         for _ in tensors:
             pass
         return None
 
     def send_weights(self, handle: WeightHandle) -> None:
-        if dist.get_rank() == 0:
+        if self.sender is not None:
             self.sender.send(handle)
 
     def release_weights(self, handle: WeightHandle) -> None:
-        if dist.get_rank() == 0:
+        if self.sender is not None:
             self.sender.release(handle)
 
     def save(self, folder: Path) -> None:

@@ -1,0 +1,90 @@
+"""One evaluation, wired: frame store, prompts and reward in this process, replicas on the cluster's devices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from videorl.cluster.engines import replicas
+from videorl.cluster.placement import placed
+from videorl.config import Config
+from videorl.data.prompt import PromptBuilder
+from videorl.data.store import FrameStore
+from videorl.data.templates import template_named
+from videorl.eval.benchmarks import Benchmark
+from videorl.eval.evaluation import Evaluation
+from videorl.eval.predictions import Prediction, weights_digest
+from videorl.eval.prepare import RowPreparer
+from videorl.eval.prompts import PromptForm
+from videorl.eval.report import Report
+from videorl.eval.settings import EvalSettings, replica_settings
+from videorl.rewards.load import load_reward
+from videorl.rollout.engine import Engine
+
+
+@dataclass(slots=True, frozen=True)
+class Evaluator:
+    """Evaluates any number of model folders under one config."""
+
+    config: Config
+    form: PromptForm = "train"
+    subtitles: Path | None = None  # the media root whose subtitles are shown
+    probes: Sequence[str] = ()
+
+    async def evaluate(
+        self,
+        model: Path,
+        work: Mapping[Path, Sequence[Benchmark]],
+        *,
+        name: str | None = None,
+        progress: Callable[[Prediction], None] = lambda _: None,
+    ) -> list[Report]:
+        """Ask a model the benchmarks of each output folder. Engines start only if some row is not answered yet.
+
+        Raises:
+            UserError: the folder is no model, or another evaluation writes to an output folder.
+            VideorlError: the replicas could not start, or all died.
+        """
+        weights = await asyncio.to_thread(weights_digest, model)
+        store = FrameStore.from_config(self.config.data, self.config.store_dir)
+        try:
+            parts = {out: self._evaluation(model, store, benchmarks) for out, benchmarks in work.items()}
+            pending = sum(part.pending(weights, out) for out, part in parts.items())
+            async with self._engines(model, pending) as engines:
+                return [
+                    await part.run(name or str(model), weights, engines, out, progress) for out, part in parts.items()
+                ]
+        finally:
+            store.close()
+
+    def _evaluation(self, model: Path, store: FrameStore, benchmarks: Sequence[Benchmark]) -> Evaluation:
+        config = self.config
+        template = (
+            template_named(config.data.prompt, config.reward.name)
+            if self.form == "train"
+            else template_named("as-given")  # the form has become the question's own prompt
+        )
+        prompts = PromptBuilder(model, template, config.data.max_prompt_tokens)
+        formats = {benchmark.name: benchmark.format for benchmark in benchmarks}
+        return Evaluation(
+            benchmarks=benchmarks,
+            settings=EvalSettings.of_config(config, self.form, subtitles=self.subtitles is not None),
+            prepare=RowPreparer(store, prompts, self.form, formats, self.subtitles),
+            reward=load_reward(config.reward),
+            probes=self.probes,
+        )
+
+    @asynccontextmanager
+    async def _engines(self, model: Path, pending: int) -> AsyncIterator[Sequence[Engine]]:
+        """The config's replicas, but none for no rows."""
+        if pending == 0:
+            yield []
+            return
+        config = self.config
+        settings = replica_settings(config, model)
+        with placed(config.cluster, [float(one.tensor_parallel) for one in settings]) as placement:
+            async with replicas(placement, settings, config.data, config.store_dir) as engines:
+                yield engines
