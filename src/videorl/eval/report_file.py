@@ -22,7 +22,7 @@ def write_report(report: Report, folder: Path) -> None:
 
 def report_json(report: Report) -> dict[str, Any]:
     """The report as one JSON document."""
-    return _plain(asdict(report))
+    return plain(asdict(report))
 
 
 def read_report(folder: Path) -> Report:
@@ -57,12 +57,12 @@ def _column(tree: Mapping[str, Any]) -> BenchmarkReport:
     return BenchmarkReport(**{**tree, **lists, "by": by, "interval": Interval(*tree["interval"])})
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """An interval is a pair in JSON."""
     if isinstance(value, dict):
         if value.keys() == {"low", "high"}:
             return [value["low"], value["high"]]
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: plain(inner) for name, inner in value.items()}
     return value
 
 

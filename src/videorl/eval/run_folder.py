@@ -44,11 +44,20 @@ class RunFolder:
         marks = self.path.glob("checkpoints/step-*/COMPLETE")
         return sorted(int(mark.parent.name.removeprefix("step-")) for mark in marks)
 
+    def last_sign_of_life(self) -> float:
+        """When the run last said something, in seconds since 1970."""
+        signs = [self.path / "status.json", self.path / "metrics.jsonl", self.path / "config.toml"]
+        return max((sign.stat().st_mtime for sign in signs if sign.is_file()), default=0.0)
+
     def model(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step:06d}" / "hf"
 
     def evaluation(self, step: int) -> Path:
         return self.evaluations / f"step-{step:06d}"
+
+    def pin(self, step: int) -> Path:
+        """Where the watcher keeps a model that the run may delete."""
+        return self.evaluation(step) / "model"
 
     def keeper(self) -> Keeper | None:
         tree = _read_json(self.evaluations / "keeper.json")
@@ -91,7 +100,7 @@ def find_model(name: str) -> ModelChoice:
     if not (run.path / "config.toml").is_file():
         raise UserError(f"{name}: neither a Hugging Face model folder nor a run (RUN, RUN@STEP or RUN@keeper)")
     step = _find_step(run, which)
-    return ModelChoice(run.model(step), run, step)
+    return ModelChoice(run.model(step) if step in run.steps() else run.pin(step), run, step)
 
 
 def _find_step(run: RunFolder, which: str) -> int:
@@ -100,6 +109,8 @@ def _find_step(run: RunFolder, which: str) -> int:
         keeper = run.keeper()
         if keeper is None:
             raise UserError(f"{run.path}: no keeper yet; `videorl eval --watch {run.path}` names one")
+        if run.pin(keeper.step).is_dir():
+            return keeper.step
         which = str(keeper.step)
     if not steps:
         raise UserError(f"{run.path}: no complete checkpoint in it")
