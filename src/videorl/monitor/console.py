@@ -77,7 +77,7 @@ class RunConsole:
     def event(self, kind: str, facts: Mapping[str, object]) -> None:
         if self._off or kind in _QUIET:
             return
-        facts = {name: value for name, value in facts.items() if value is not None and name not in _UNTOLD}
+        facts = {name: value for name, value in facts.items() if value not in (None, {}) and name not in _UNTOLD}
         told = "  ".join(f"{n}={v:.3g}" if isinstance(v, float) else f"{n}={v}" for n, v in facts.items())
         self._line(f"  {kind.replace('_', ' ')}  {told}".rstrip(), style="yellow" if "fail" in kind else "dim")
 

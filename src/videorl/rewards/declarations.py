@@ -34,7 +34,7 @@ _LIST = rf"{_ITEM}(?:{_SEPARATOR}{_ITEM})*"
 # A bare lower-case "a" in a sentence is the article.
 _LOWER = r"[(\[][a-z][)\]]|[b-z](?![a-zA-Z])"
 
-_WHOLE_LETTER = re.compile(r"[(\[{]?([A-Za-z])[)\]}]?\.?")
+_WHOLE_LETTER = re.compile(r"[(\[{]?([A-Za-z])[)\]}]?[.。]?")
 _WHOLE_LIST = re.compile(rf"{_LIST}[.)]?")
 _LABEL = re.compile(rf"[(\[]?([A-Z])(?:(?: ?[.)\]:\-–—、])+[ \n]?[^ \n]| ?,? ?(?i:{_REASONS}))")
 _DECLARATION = re.compile(
@@ -43,10 +43,11 @@ _DECLARATION = re.compile(
 
 
 def whole_letters(text: str) -> str:
-    """The distinct letters of a text that consists of nothing else: "B", "(b).", "A, B and C". Empty if it does not."""
+    """The letters of a text that is one letter ("B", "(b).") or a list of different ones ("A, B and C"), else none."""
     if letter := _WHOLE_LETTER.fullmatch(text):
         return letter[1].upper()
-    return _distinct(text) if _WHOLE_LIST.fullmatch(text) else ""
+    listed = _distinct(text) if _WHOLE_LIST.fullmatch(text) else ""
+    return listed if len(listed) > 1 else ""
 
 
 def leading_label(text: str) -> str:

@@ -34,6 +34,7 @@ def answer(text: str, options: tuple[str, ...] = CARS) -> str | None:
         ("Final Answer: Option (B)", "B"),
         ("Answer: Option B.", "B"),
         ("a", "A"),
+        ("B。", "B"),
         # (b) a capital that labels what follows, whatever follows says
         ("B) green car", "B"),
         ("(B) green car", "B"),
@@ -44,6 +45,7 @@ def answer(text: str, options: tuple[str, ...] = CARS) -> str | None:
         ("C due to its colour", "C"),
         ("C given A, B and D are parked", "C"),
         ("B、红色", "B"),
+        ("B. B", "B"),
         # (c) the last declaration
         ("The answer is A. No, wait: the answer is B.", "B"),
         ("Option A is wrong, option C is wrong; the answer is D", "D"),
@@ -75,6 +77,8 @@ def test_a_commitment_to_one_option_is_read(tail: str, choice: str) -> None:
         "Options: A, B",
         "(A) and (B)",
         "A, and B",
+        "BB",
+        "B, B",
         "a, b",
         "The answer is a red car",
         "The answer is a",
