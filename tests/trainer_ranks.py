@@ -11,12 +11,13 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from builders_train import FramesInMemory
 
+from builders_train import FramesInMemory
 from videorl.batching.plan import MicroBatch
 from videorl.config import Config
 from videorl.data.tokens import TokenRules
 from videorl.rollout.weights import SharedMemorySender
+from videorl.train.objective import PolicyObjective
 from videorl.train.parallelize import full_tensors
 from videorl.train.rank import RankUpdate, TrainerRank
 from videorl.types import UpdateBatch
@@ -55,8 +56,9 @@ def _rank(rank: int, ranks: int, folder: Path, config: Config, source: FramesInM
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
     sender = SharedMemorySender(folder / f"weights-{rank}", torch.float32)
     forbidden = TokenRules.of_model(config.model.path).forbidden
+    objective = PolicyObjective(config.algo, config.rollout.temperature)
     try:
-        yield ObservedRank(config, source, forbidden, sender, torch.device("cpu"))
+        yield ObservedRank(config, source, forbidden, objective, sender, torch.device("cpu"))
     finally:
         dist.destroy_process_group()
 

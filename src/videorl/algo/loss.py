@@ -72,6 +72,15 @@ def masked(ratio: Tensor, logprobs: Tensor, advantages: Tensor, algo: AlgoConfig
     return torch.where(inside, clipped(ratio, logprobs, advantages, algo), 0.0)
 
 
+def likelihood_loss(
+    logprobs: Float[Tensor, "N"], entropy: Float[Tensor, "N"], denominator: int
+) -> tuple[Float[Tensor, ""], TokenMetrics]:
+    """-Σ log π over given response tokens ÷ the response tokens of the whole update: supervised training."""
+    loss = -logprobs.sum() / denominator
+    sums = {"loss": loss.item(), "tokens": float(len(logprobs)), "entropy": entropy.detach().sum().item()}
+    return loss, TokenMetrics(sums, {})
+
+
 LOSSES = {"none": clipped, "truncated": truncated, "masked": masked}
 
 
@@ -101,9 +110,8 @@ def _metrics(
     sums = {
         "loss": loss.item(),
         "tokens": float(len(logprobs)),
-        "fresh_tokens": float(fresh.sum()),
         "entropy": entropy.sum().item(),
-        "ratio": ratio.sum().item(),
+        "mean": ratio.sum().item(),
         "clip_high": clipped_up.sum().item(),
         "clip_low": clipped_down.sum().item(),
         "dual_clip": ((advantages < 0) & (ratio > algo.dual_clip)).sum().item(),

@@ -84,17 +84,13 @@ class RayEngine:
         except RayActorError as error:
             raise EngineDied(f"{self.name}: its process is gone: {str(error).splitlines()[0]}") from None
         except RayTaskError as error:
-            raise unwrapped(self.name, error)
+            raise unwrapped(self.name, error) from error
 
 
 def unwrapped(who: str, error: RayTaskError) -> Exception:
-    """Our own exception out of Ray's wrapper; any other fault in one line, its remote traceback kept as the cause."""
+    """Our own exception out of Ray's wrapper; any other fault in one line. Raise it from `error`, the remote trace."""
     fault = error.cause
-    if isinstance(fault, VideorlError):
-        return fault
-    wrapped = VideorlError(f"{who}: {one_line(fault)}")
-    wrapped.__cause__ = error
-    return wrapped
+    return fault if isinstance(fault, VideorlError) else VideorlError(f"{who}: {one_line(fault)}")
 
 
 @asynccontextmanager

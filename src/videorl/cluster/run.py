@@ -14,7 +14,7 @@ from typing import Literal
 from videorl.algo.advantage import advantages
 from videorl.cluster.engines import replicas
 from videorl.cluster.placement import Placement, placed, resolve_device
-from videorl.cluster.trainer import trainer
+from videorl.cluster.trainer import TrainerJob, trainer
 from videorl.config.schema import Config
 from videorl.data.dataset import load_dataset
 from videorl.data.prompt import PromptBuilder
@@ -31,6 +31,7 @@ from videorl.rewards.load import load_reward
 from videorl.rollout.pool import EnginePool
 from videorl.rollout.rollouter import Rollouter
 from videorl.rollout.settings import EngineSettings
+from videorl.train.objective import PolicyObjective
 
 
 def run(config: Config) -> None:
@@ -64,7 +65,8 @@ async def _run(config: Config) -> None:
         opened.callback(store.close)
         placement = opened.enter_context(placed(config.cluster, bundles(config)))
         transport = weight_transport(config)
-        ranks = await opened.enter_async_context(trainer(placement, config, tokens, transport))
+        objective = PolicyObjective(config.algo, config.rollout.temperature)
+        ranks = await opened.enter_async_context(trainer(placement, TrainerJob(config, tokens, objective, transport)))
         engines = await opened.enter_async_context(_engines(placement, config, tokens, transport))
         pool = EnginePool(engines, patience=config.rollout.start_timeout)
         rolls = Rollouter(store, prompts, pool, reward, tokens, config.sampling, config.algo.group_size)

@@ -12,7 +12,7 @@ import hashlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,15 +24,26 @@ from ray.util import get_node_ip_address as node_ip
 
 from videorl.batching.plan import plan_micro_batches
 from videorl.cluster.engines import unwrapped
-from videorl.cluster.placement import Placement
+from videorl.cluster.placement import Device, Placement
 from videorl.config.schema import Config
 from videorl.data.store import FrameStore
 from videorl.data.tokens import TokenRules
 from videorl.errors import VideorlError
 from videorl.rollout.weights import SharedMemorySender, WeightSender, shared_memory_root
+from videorl.train.objective import Objective
 from videorl.train.optimizer import learning_rate
 from videorl.train.rank import RankUpdate, TrainerRank, compute_dtype
 from videorl.types import UpdateBatch, UpdateReport, WeightHandle
+
+
+@dataclass(slots=True, frozen=True)
+class TrainerJob:
+    """What all ranks are told at their start."""
+
+    config: Config
+    tokens: TokenRules
+    objective: Objective
+    transport: Literal["shm", "nccl"] | None  # None: nobody takes the weights
 
 
 class RankActor:
@@ -45,25 +56,26 @@ class RankActor:
             probe.bind((host, 0))
             return f"tcp://{host}:{probe.getsockname()[1]}"
 
-    def start(self, config: Config, tokens: TokenRules, rank: int, address: str, device: str, transport: str) -> None:
+    def start(self, job: TrainerJob, rank: int, address: str, device: Device) -> None:
+        config = job.config
         on = torch.device("cuda", 0) if device == "gpu" else torch.device("cpu")
         if device == "gpu":
             torch.cuda.set_device(on)
         else:
             torch.set_num_threads(1)
         backend = "cpu:gloo,cuda:nccl" if device == "gpu" else "gloo"
-        ranks = config.cluster.trainer_ranks
-        dist.init_process_group(backend, init_method=address, rank=rank, world_size=ranks)
-        sender = _sender(config, on, transport) if rank == 0 else None
+        dist.init_process_group(backend, init_method=address, rank=rank, world_size=config.cluster.trainer_ranks)
+        sender = _sender(job, on) if rank == 0 and job.transport else None
         self._store = FrameStore.from_config(config.data, config.store_dir)
-        self._rank = TrainerRank(config, self._store, tokens.forbidden, sender, on)
+        self._rank = TrainerRank(config, self._store, job.tokens.forbidden, job.objective, sender, on)
 
     def call(self, method: str, *arguments: Any) -> Any:
         return getattr(self._rank, method)(*arguments)
 
 
-def _sender(config: Config, on: torch.device, transport: str) -> WeightSender:
-    if transport == "nccl":
+def _sender(job: TrainerJob, on: torch.device) -> WeightSender:
+    config = job.config
+    if job.transport == "nccl":
         from videorl.rollout.vllm_weights import NcclSender
 
         return NcclSender(node_ip(), config.replicas * config.rollout.tensor_parallel)
@@ -75,14 +87,16 @@ def _sender(config: Config, on: torch.device, transport: str) -> WeightSender:
 class RayTrainer:
     """Implements orchestration's Trainer over rank actors."""
 
-    def __init__(self, config: Config, actors: list[Any]) -> None:
-        self._config = config
+    def __init__(self, job: TrainerJob, actors: list[Any]) -> None:
+        self._job = job
+        self._config = job.config
         self._actors = actors
         self._turn = asyncio.Lock()
 
-    async def start(self, tokens: TokenRules, loopback: bool, device: str, transport: str) -> None:
+    async def start(self, placement: Placement) -> None:
+        loopback, device = placement.loopback, placement.device
         address = await self._all(lambda actor, rank: actor.meet_at.remote(loopback) if rank == 0 else None)
-        await self._all(lambda actor, rank: actor.start.remote(self._config, tokens, rank, address, device, transport))
+        await self._all(lambda actor, rank: actor.start.remote(self._job, rank, address, device))
 
     async def update(self, batch: UpdateBatch) -> UpdateReport:
         """Plan, then let all ranks compute. An update without any advantage takes no step and no rank's time."""
@@ -133,19 +147,18 @@ async def _answer(ref: Any, rank: int) -> Any:
     except RayActorError as error:
         raise VideorlError(f"trainer rank {rank}: its process is gone: {str(error).splitlines()[0]}") from None
     except RayTaskError as error:
-        raise unwrapped(f"trainer rank {rank}", error)
+        raise unwrapped(f"trainer rank {rank}", error) from error
 
 
 @asynccontextmanager
-async def trainer(
-    placement: Placement, config: Config, tokens: TokenRules, transport: Literal["shm", "nccl"]
-) -> AsyncIterator[RayTrainer]:
+async def trainer(placement: Placement, job: TrainerJob) -> AsyncIterator[RayTrainer]:
     """Started ranks in the first bundles; ended on leaving."""
-    devices = 0.5 if config.cluster.share_devices else 1
-    ranks = config.cluster.trainer_ranks
-    front = RayTrainer(config, [placement.actor(RankActor, rank, devices).remote() for rank in range(ranks)])
+    cluster = job.config.cluster
+    devices = 0.5 if cluster.share_devices else 1
+    actors = [placement.actor(RankActor, rank, devices).remote() for rank in range(cluster.trainer_ranks)]
+    front = RayTrainer(job, actors)
     try:
-        await front.start(tokens, placement.loopback, placement.device, transport)
+        await front.start(placement)
         yield front
     finally:
         await front.close()

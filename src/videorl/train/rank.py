@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from videorl.algo.loss import policy_loss
 from videorl.batching.plan import MicroBatch
 from videorl.batching.row import PackedRow, pack
 from videorl.config.schema import Config
@@ -27,6 +26,7 @@ from videorl.model.policy import Policy
 from videorl.rollout.weights import WeightSender
 from videorl.train.checkpoint import load_trainer, save_trainer
 from videorl.train.hf_folder import save_hf
+from videorl.train.objective import Objective
 from videorl.train.optimizer import Optimizer, learning_rate
 from videorl.train.parallelize import full_tensors, load_weights, shard
 from videorl.train.totals import UpdateTotals
@@ -52,6 +52,7 @@ class TrainerRank:
         config: Config,
         source: FrameSource,
         forbidden: Int[np.ndarray, "K"],
+        objective: Objective,
         sender: WeightSender | None,
         device: torch.device,
     ) -> None:
@@ -59,6 +60,7 @@ class TrainerRank:
         self.config = config
         self.device = device
         self.source = source
+        self.objective = objective
         self.sender = sender
         self.dtype = compute_dtype(config.model.dtype, device)
         self.family = family(config.model.family, config.model.path)
@@ -66,7 +68,7 @@ class TrainerRank:
             self.family.build(config.model.path),
             self.family,
             attention_kind(config.model.attention, device),
-            config.rollout.temperature,
+            objective.temperature,
             torch.from_numpy(forbidden).long(),
             config.trainer.logprob_chunk,
         )
@@ -84,17 +86,7 @@ class TrainerRank:
         totals = UpdateTotals()
         for prepared in self._prepared(work):
             logprobs, entropy = self.policy(prepared.row, prepared.videos)
-            row = prepared.row
-            loss, metrics = policy_loss(
-                logprobs,
-                entropy,
-                row.old_logprobs,
-                row.advantages,
-                row.branch,
-                row.fresh,
-                batch.denominator,
-                self.config.algo,
-            )
+            loss, metrics = self.objective.loss(logprobs, entropy, prepared.row, batch.denominator)
             # A filler's gradient is zero, but it must flow: the other ranks reduce theirs with it.
             (loss if prepared.groups else loss * 0).backward()
             totals.add(prepared.groups, prepared.row, prepared.lost, metrics)

@@ -13,15 +13,15 @@ from videorl.batching.row import PackedRow
 class UpdateTotals:
     """Sums, maxima and counts of one update on one rank, then over all of them."""
 
-    SUMS = ("loss", "tokens", "fresh_tokens", "entropy", "ratio", "clip_high", "clip_low", "dual_clip", "kl")
+    RATIO_SUMS = ("mean", "clip_high", "clip_low", "dual_clip")
+    SUMS = ("loss", "tokens", "entropy", "kl", *RATIO_SUMS)
     MAXIMA = ("diff", "fresh_diff")
     COUNTS = ("forwards", "vision_passes", "packed_tokens", "separate_tokens", "response_tokens", "groups_lost")
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = dict.fromkeys((*self.SUMS, *self.COUNTS), 0.0)
-        self.maxima: dict[str, float] = dict.fromkeys(
-            self.MAXIMA, -1.0
-        )  # differences are never negative: -1 is "none seen"
+        # Differences are never negative: -1 is "none seen".
+        self.maxima: dict[str, float] = dict.fromkeys(self.MAXIMA, -1.0)
 
     def add(self, groups: MicroBatch, row: PackedRow, lost: int, metrics: TokenMetrics) -> None:
         """One forward. `groups` is empty for a filler, which counts as nothing else."""
@@ -48,16 +48,10 @@ class UpdateTotals:
         total = dict(zip(self.sums, sums.tolist(), strict=True))
         largest = dict(zip(self.maxima, maxima.tolist(), strict=True))
         tokens = max(total["tokens"], 1.0)
-        metrics = {
-            "loss": total["loss"],
-            "entropy": total["entropy"] / tokens,
-            "ratio/mean": total["ratio"] / tokens,
-            "ratio/clip_high": total["clip_high"] / tokens,
-            "ratio/clip_low": total["clip_low"] / tokens,
-            "ratio/dual_clip": total["dual_clip"] / tokens,
-            "logprob/kl": total["kl"] / tokens,
-            "logprob/stale_max_diff": largest["diff"],
-        }
+        metrics = {"loss": total["loss"], "entropy": total["entropy"] / tokens}
+        if largest["diff"] >= 0:  # a policy loss: there are old log-probs
+            metrics |= {f"ratio/{name}": total[name] / tokens for name in self.RATIO_SUMS}
+            metrics |= {"logprob/kl": total["kl"] / tokens, "logprob/stale_max_diff": largest["diff"]}
         if largest["fresh_diff"] >= 0:
             metrics["logprob/max_diff"] = largest["fresh_diff"]
         return metrics, {name: int(total[name]) for name in self.COUNTS}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from builders_train import FramesInMemory, SeparateSequences, make_group, tiny_config
 from trainer_ranks import run_ranks, single_rank
-
 from videorl.batching.plan import plan_micro_batches
 from videorl.types import UpdateBatch
 
