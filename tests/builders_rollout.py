@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,15 +60,28 @@ class Oracle:
 
     def logprobs(self, prompt: Prompt, frames: Frames, rollout: Rollout, temperature: float) -> np.ndarray:
         """float32 [R]: of each response token, masked and at `temperature`, by one ordinary forward pass."""
-        inputs = self._inputs(prompt.text, frames)
-        response = torch.from_numpy(rollout.token_ids.astype(np.int64))[None]
-        inputs["input_ids"] = torch.cat([inputs["input_ids"], response], 1)
-        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        inputs["mm_token_type_ids"] = torch.cat([inputs["mm_token_type_ids"], torch.zeros_like(response)], 1)
-        with torch.no_grad():
-            logits = self.model(**inputs).logits[0, len(prompt.token_ids) - 1 : -1].float() / temperature
+        logits = self.logits(prompt, frames, rollout) / temperature
         logits[:, self._forbidden] = float("-inf")
-        return logits.log_softmax(-1).gather(1, response[0][:, None])[:, 0].numpy()
+        chosen = torch.from_numpy(rollout.token_ids.astype(np.int64))[:, None]
+        return logits.log_softmax(-1).gather(1, chosen)[:, 0].numpy()
+
+    def logits(self, prompt: Prompt, frames: Frames, rollout: Rollout) -> torch.Tensor:
+        """float32 [R, V]: what predicts each response token, unmasked."""
+        return self._forward(prompt, frames, rollout.token_ids).logits[0, len(prompt.token_ids) - 1 : -1]
+
+    def hidden_states(self, prompt: Prompt, frames: Frames) -> torch.Tensor:
+        """float32 [P, D]: what the head is given at each place of the prompt."""
+        no_response = np.array([], np.int32)
+        return self._forward(prompt, frames, no_response, output_hidden_states=True).hidden_states[-1][0]
+
+    def _forward(self, prompt: Prompt, frames: Frames, response: np.ndarray, **wanted: bool) -> Any:
+        inputs = self._inputs(prompt.text, frames)
+        tail = torch.from_numpy(response.astype(np.int64))[None]
+        inputs["input_ids"] = torch.cat([inputs["input_ids"], tail], 1)
+        inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        inputs["mm_token_type_ids"] = torch.cat([inputs["mm_token_type_ids"], torch.zeros_like(tail)], 1)
+        with torch.no_grad():
+            return self.model(**inputs, **wanted)
 
     def load(self, folder: Path) -> None:
         """Take the weights of a staged folder."""

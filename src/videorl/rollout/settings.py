@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from videorl.config.schema import Config
+from videorl.data.sampling import FRAMES_PER_PATCH, PATCH_SIDE
 from videorl.data.tokens import TokenRules
 
-CHANNEL_BYTES = 3 * 4  # a pixel of a processed frame: three float32
+PIXEL_BYTES = 3 * 4  # of a processed frame: three float32
+TOKEN_BYTES = PIXEL_BYTES * FRAMES_PER_PATCH * PATCH_SIDE**2
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,12 +71,17 @@ class EngineSettings:
             kv_cache_gib=rollout.kv_cache_gib,
             max_num_seqs=rollout.max_num_seqs,
             max_batched_tokens=rollout.max_batched_tokens,
-            media_bytes=config.data.max_frames * config.data.max_pixels * CHANNEL_BYTES,
+            media_bytes=config.data.max_frames * config.data.max_pixels * PIXEL_BYTES,
             media_in_flight=-(-config.max_outstanding // config.replicas),
             weight_transport=weight_transport,
             start_timeout=rollout.start_timeout,
             request_timeout=rollout.request_timeout,
         )
+
+    @property
+    def media_tokens(self) -> int:
+        """Vision tokens of the largest medium."""
+        return -(-self.media_bytes // TOKEN_BYTES)
 
     @property
     def media_cache_gib(self) -> float:

@@ -38,7 +38,8 @@ def engine_arguments(settings: EngineSettings) -> AsyncEngineArgs:
         enforce_eager=settings.enforce_eager,
         block_size=settings.block_size,  # type: ignore[arg-type]  # None: vLLM's default
         max_num_seqs=settings.max_num_seqs,
-        max_num_batched_tokens=max(settings.max_batched_tokens, settings.max_num_seqs),
+        # It sizes the encoder cache too, and a medium that does not fit there whole is refused.
+        max_num_batched_tokens=max(settings.max_batched_tokens, settings.max_num_seqs, settings.media_tokens),
         enable_prefix_caching=True,
         enable_chunked_prefill=True,
         # With the default cache a request whose video is wholly in the prefix cache reaches the worker without pixels,
