@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from videorl.config.imports import import_function
+from videorl.data.placeholders import split_at_media
 from videorl.errors import QuestionDropped, UserError
 from videorl.types import Drop, DropReason, Question
 
@@ -45,7 +46,7 @@ def vero(question: Question) -> list[Part]:
 
 
 def as_given(question: Question) -> list[Part]:
-    """The row's own prompt, verbatim; its first `<video>` and `<image>` marks are where the media go.
+    """The row's own prompt, verbatim, with the media where it marks them, else in front.
 
     Raises:
         QuestionDropped: PROMPT_INVALID, for a row without a prompt of its own.
@@ -53,15 +54,10 @@ def as_given(question: Question) -> list[Part]:
     if question.given_prompt is None:
         detail = f"{question.id}: data.prompt is as-given, but the row's format holds no prompt"
         raise QuestionDropped(Drop(DropReason.PROMPT_INVALID, detail))
-    parts: list[Part] = []
-    rest = question.given_prompt
-    for medium in question.media:
-        before, found, after = rest.partition(f"<{medium.kind}>")
-        if found:
-            parts.append(before)
-            rest = after
-        parts.append(MEDIA)
-    return [*parts, rest]
+    first, *rest = split_at_media(question.given_prompt, question.media)
+    if not rest:
+        return [*[MEDIA] * len(question.media), first]
+    return [first, *(part for piece in rest for part in (MEDIA, piece))]
 
 
 def stated(question: Question) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from videorl.data.fields import invalid, plain
+from videorl.data.fields import plain
 from videorl.data.media import MediaResolver
 from videorl.types import Media
 
 Row = Mapping[str, Any]
-
-VIDEO_PLACEHOLDER = "<video>"
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,15 +59,3 @@ def categories_of(row: Row, *keys: str) -> dict[str, str]:
 def first_of(row: Row, *keys: str) -> str | None:
     """The first of these fields that holds something."""
     return next((str(value) for key in keys if (value := plain(row.get(key))) not in (None, "")), None)
-
-
-def without_placeholders(text: str, media: tuple[Media, ...], placeholder: str = VIDEO_PLACEHOLDER) -> str:
-    """The text of a format that marks its media by placeholders: one for each medium is taken out, the rest is text.
-
-    Raises:
-        QuestionDropped: ROW_INVALID where some, but not all, media have one.
-    """
-    found = text.count(placeholder)
-    if 0 < found < len(media):
-        raise invalid(f"{len(media)} media, but {found} {placeholder} placeholders")
-    return text.replace(placeholder, "", len(media)).strip()

@@ -3,18 +3,11 @@
 The format marks its video by `<image>`. Each speaker's first turn counts; a question without options is an open one.
 """
 
-from videorl.data.adapters.base import (
-    VIDEO_PLACEHOLDER,
-    Draft,
-    Row,
-    adapter,
-    categories_of,
-    first_of,
-    without_placeholders,
-)
+from videorl.data.adapters.base import Draft, Row, adapter, categories_of, first_of
 from videorl.data.fields import as_list, as_mapping, invalid
 from videorl.data.media import MediaResolver, read_media
 from videorl.data.options import split_text
+from videorl.data.placeholders import without_marks
 from videorl.errors import QuestionDropped
 from videorl.types import Drop, DropReason
 
@@ -26,8 +19,8 @@ def llava_video(row: Row, resolver: MediaResolver) -> Draft:
     if "human" not in said or "gpt" not in said:
         raise invalid("conversations need a turn of 'human' and one of 'gpt'")
     media = tuple(read_media(row["video"], "video", resolver))
-    given = said["human"].replace("<image>", VIDEO_PLACEHOLDER, len(media))
-    text = without_placeholders(given, media)
+    given = said["human"].replace("<image>", "<video>", len(media))
+    text = without_marks(given, media)
     try:
         split_text(text)
     except QuestionDropped:

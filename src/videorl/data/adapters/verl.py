@@ -1,9 +1,10 @@
 """verl: prompt [{role, content}], videos, reward_model.ground_truth, data_source, extra_info."""
 
-from videorl.data.adapters.base import Draft, Row, adapter, categories_of, first_of, without_placeholders
+from videorl.data.adapters.base import Draft, Row, adapter, categories_of, first_of
 from videorl.data.adapters.turns import user_turn
 from videorl.data.fields import as_mapping, plain
 from videorl.data.media import MediaResolver, read_media
+from videorl.data.placeholders import without_marks
 
 
 @adapter("verl", "prompt", "reward_model")
@@ -12,7 +13,7 @@ def verl(row: Row, resolver: MediaResolver) -> Draft:
     content = user_turn(row["prompt"], role="role", content="content", user="user")
     extra = as_mapping(row.get("extra_info"))
     return Draft(
-        text=without_placeholders(content, media),
+        text=without_marks(content, media),
         answer=as_mapping(row["reward_model"]).get("ground_truth"),
         media=media,
         id=first_of(row, "id", "uid") or first_of(extra, "id", "index", "qid"),
