@@ -353,6 +353,7 @@ async def train(config: Config, script: Script) -> Ran:
             rolls=ScriptedRolls(engines, watch, script.seconds, script.drop, script.scores),
             engines=engines,
             trainer=trainer,
+            advantages=advantages,
             monitor=monitor,
         )
         aside = asyncio.create_task(script.meanwhile(stop)) if script.meanwhile else None

@@ -32,6 +32,7 @@ class DropReason(StrEnum):
     DECODE_TIMEOUT = "decode_timeout"
     DECODE_CRASH = "decode_crash"
     PROMPT_TOO_LONG = "prompt_too_long"
+    RESPONSE_TOO_LONG = "response_too_long"  # a demonstration
     PROMPT_INVALID = "prompt_invalid"  # the template or processor refused it
     GENERATION_FAILED = "generation_failed"
     FORBIDDEN_TOKEN = "forbidden_token"  # a response holds a vision or control token
@@ -82,11 +83,12 @@ class Question:
     task: str  # "multiple_choice"; the type is open
     text: str  # literal: a "<video>" in it is text
     options: tuple[str, ...]  # without their labels; the label of options[i] is chr(ord("A") + i)
-    answer: int  # index into options
+    answer: int  # index into options; -1 where the task has none
     media: tuple[Media, ...]
     source: str  # the row's data_source, else the file's name
     categories: Mapping[str, str] = field(default_factory=dict)
     given_prompt: str | None = None  # the row's own prompt, verbatim, for data.prompt = "as-given"
+    demonstration: str | None = None  # a given response, for supervised training
 
 
 @dataclass(slots=True, frozen=True)

@@ -18,3 +18,8 @@ def advantages(scores: Float64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
     if len(scores) < 2 or np.all(scores == scores[0]):
         return np.zeros(len(scores))
     return (scores - scores.mean()) / (scores.std(ddof=1) + _EPSILON)
+
+
+def equal_weights(scores: Float64[np.ndarray, "m"]) -> Float64[np.ndarray, "m"]:
+    """1 for every response: in supervised training nothing is better or worse."""
+    return np.ones_like(scores)

@@ -1,61 +1,145 @@
-"""One training run, wired: every component is made here and handed to the others.
+"""One run, wired: every component is made here and handed to the others.
 
-run_dir ─ monitor ─ ledger ─ dataset            this process
-rollouter ─ controller ─ frame store
-trainer ranks ─ rollout replicas                actors on the cluster's devices
+    run directory ─ monitor ─ ledger ─ dataset          this process
+    rollouter ─ controller ─ frame store
+    trainer ranks ─ rollout replicas                    actors on the cluster's devices
+
+`run` is reinforcement learning. `run_supervised` is the same loop with given responses in the place of sampled ones:
+no replica, another objective.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Literal
 
-from videorl.algo.advantage import advantages
+from transformers import AutoTokenizer
+
+from videorl.algo.advantage import advantages, equal_weights
 from videorl.cluster.engines import replicas
 from videorl.cluster.placement import Placement, placed, resolve_device
 from videorl.cluster.trainer import TrainerJob, trainer
 from videorl.config.schema import Config
-from videorl.data.dataset import load_dataset
+from videorl.data.conversations import load_demonstrations
+from videorl.data.dataset import Dataset, load_dataset
 from videorl.data.prompt import PromptBuilder
+from videorl.data.questions import FileReport
 from videorl.data.store import FrameStore
-from videorl.data.templates import template_named
+from videorl.data.templates import as_given, template_named
 from videorl.data.tokens import TokenRules
-from videorl.monitor.monitor import open_monitor
-from videorl.orchestration.controller import Controller
+from videorl.monitor.monitor import Monitor, open_monitor
+from videorl.monitor.recorder import Advantages
+from videorl.orchestration.checkpoints import Checkpoint
+from videorl.orchestration.controller import Controller, Rolls
 from videorl.orchestration.ledger import Ledger
 from videorl.orchestration.run_dir import RunDir
 from videorl.orchestration.run_state import RunState
 from videorl.orchestration.stopping import StopSignal
+from videorl.orchestration.trainer import Trainer
 from videorl.rewards.load import load_reward
+from videorl.rollout.demonstrations import Demonstrations
+from videorl.rollout.engine import Engine
 from videorl.rollout.pool import EnginePool
 from videorl.rollout.rollouter import Rollouter
 from videorl.rollout.settings import EngineSettings
-from videorl.train.objective import PolicyObjective
+from videorl.train.objective import PolicyObjective, SupervisedObjective
 
 
 def run(config: Config) -> None:
-    """Train until the data or max_steps is used up. Blocking.
+    """Reinforcement learning until the data or max_steps is used up. Blocking.
 
     Raises:
         UserError: something in the config or data, before anything is started.
         VideorlError: the run could not finish, in one line.
     """
-    asyncio.run(_run(config))
+    asyncio.run(_reinforce(config))
 
 
-async def _run(config: Config) -> None:
+def run_supervised(config: Config) -> None:
+    """Supervised training on the demonstrations in `data.train`; raises as `run` does."""
+    asyncio.run(_imitate(config))
+
+
+async def _reinforce(config: Config) -> None:
     tokens = TokenRules.of_model(config.model.path)
     reward = load_reward(config.reward)
     template = template_named(config.data.prompt, config.reward.name)
     prompts = PromptBuilder(config.model.path, template, config.data.max_prompt_tokens)
     dataset, reports = load_dataset(config.data, config.run.seed)
+    objective = PolicyObjective(config.algo, config.rollout.temperature)
+    async with _session(config, dataset, reports, advantages) as session:
+        placement = session.place(bundles(config))
+        transport = weight_transport(config)
+        ranks = await session.opened.enter_async_context(
+            trainer(placement, TrainerJob(config, tokens, objective, transport))
+        )
+        engines = await session.opened.enter_async_context(_engines(placement, config, tokens, transport))
+        pool = EnginePool(engines, patience=config.rollout.start_timeout)
+        rolls = Rollouter(session.store, prompts, pool, reward, tokens, config.sampling, config.algo.group_size)
+        await session.control(rolls, engines, ranks)
+
+
+async def _imitate(config: Config) -> None:
+    tokens = TokenRules.of_model(config.model.path)
+    prompts = PromptBuilder(config.model.path, as_given, config.data.max_prompt_tokens)
+    tokenizer = AutoTokenizer.from_pretrained(config.model.path, local_files_only=True)
+    dataset, reports = load_demonstrations(config.data, config.run.seed)
+    async with _session(config, dataset, reports, equal_weights) as session:
+        placement = session.place([1.0] * config.cluster.trainer_ranks)
+        job = TrainerJob(config, tokens, SupervisedObjective(), transport=None)
+        ranks = await session.opened.enter_async_context(trainer(placement, job))
+        rolls = Demonstrations(session.store, prompts, tokenizer, config.rollout.max_response_tokens)
+        await session.control(rolls, (), ranks)
+
+
+@dataclass(slots=True)
+class _Session:
+    """What every run holds while it lasts."""
+
+    config: Config
+    weights: Advantages
+    opened: AsyncExitStack
+    run_dir: RunDir
+    resume: Checkpoint | None
+    state: RunState
+    stop: StopSignal
+    monitor: Monitor
+    ledger: Ledger
+    store: FrameStore
+
+    def place(self, bundles: Sequence[float]) -> Placement:
+        return self.opened.enter_context(placed(self.config.cluster, bundles))
+
+    async def control(self, rolls: Rolls, engines: Sequence[Engine], ranks: Trainer) -> None:
+        controller = Controller(
+            config=self.config,
+            run_dir=self.run_dir,
+            state=self.state,
+            stop=self.stop,
+            ledger=self.ledger,
+            rolls=rolls,
+            engines=engines,
+            trainer=ranks,
+            advantages=self.weights,
+            monitor=self.monitor,
+        )
+        await controller.run(self.resume)
+
+
+@asynccontextmanager
+async def _session(
+    config: Config, dataset: Dataset, reports: Sequence[FileReport], weights: Advantages
+) -> AsyncIterator[_Session]:
+    """Opened in this order, closed in the opposite one; status.json says how it ended."""
     async with AsyncExitStack() as opened:
         run_dir = opened.enter_context(RunDir(config))
         resume = run_dir.resume_point()
         state = opened.enter_context(RunState(run_dir.status, config.run.max_steps))
         stop = opened.enter_context(StopSignal())
-        monitor = opened.enter_context(open_monitor(config, advantages))
+        monitor = opened.enter_context(open_monitor(config, weights))
         for report in reports:
             counts = {"read": report.read, "kept": report.kept, "dropped": dict(report.dropped)}
             monitor.event("file_read", path=str(report.path), **counts)
@@ -63,25 +147,7 @@ async def _run(config: Config) -> None:
         opened.callback(ledger.close)
         store = FrameStore.from_config(config.data, config.store_dir)
         opened.callback(store.close)
-        placement = opened.enter_context(placed(config.cluster, bundles(config)))
-        transport = weight_transport(config)
-        objective = PolicyObjective(config.algo, config.rollout.temperature)
-        ranks = await opened.enter_async_context(trainer(placement, TrainerJob(config, tokens, objective, transport)))
-        engines = await opened.enter_async_context(_engines(placement, config, tokens, transport))
-        pool = EnginePool(engines, patience=config.rollout.start_timeout)
-        rolls = Rollouter(store, prompts, pool, reward, tokens, config.sampling, config.algo.group_size)
-        controller = Controller(
-            config=config,
-            run_dir=run_dir,
-            state=state,
-            stop=stop,
-            ledger=ledger,
-            rolls=rolls,
-            engines=engines,
-            trainer=ranks,
-            monitor=monitor,
-        )
-        await controller.run(resume)
+        yield _Session(config, weights, opened, run_dir, resume, state, stop, monitor, ledger, store)
 
 
 def bundles(config: Config) -> list[float]:

@@ -30,7 +30,7 @@ def rollout_lines(step: int, version: int, group: Group, advantages: Advantages)
             "prompt": group.prompt.text,
             "response": response.rollout.text,
             **_sampled(response, version),
-            "answer": chr(ord("A") + question.answer),
+            "answer": chr(ord("A") + question.answer) if question.answer >= 0 else None,
             **_judged(response),
             "advantage": next(of_scored) if response.score else None,
             "drop": response.drop.reason.value if response.drop else None,

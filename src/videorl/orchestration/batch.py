@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from videorl.algo.advantage import advantages
+from videorl.monitor.recorder import Advantages
 from videorl.types import Branch, Group, TrainGroup, UpdateBatch
 
 
-def update_batch(step: int, index: int, version: int, groups: Sequence[Group]) -> UpdateBatch:
+def update_batch(step: int, index: int, version: int, groups: Sequence[Group], advantages: Advantages) -> UpdateBatch:
     """The update's groups that have any advantage, and the response tokens of all of them as the denominator."""
-    prepared = [train_group(group) for group in groups]
+    prepared = [train_group(group, advantages) for group in groups]
     return UpdateBatch(
         step=step,
         index=index,
@@ -22,7 +22,7 @@ def update_batch(step: int, index: int, version: int, groups: Sequence[Group]) -
     )
 
 
-def train_group(group: Group) -> TrainGroup:
+def train_group(group: Group, advantages: Advantages) -> TrainGroup:
     """A group's scored responses with their advantages. A dropped response enters nothing."""
     scored = [response for response in group.responses if response.score is not None]
     worth = advantages(np.array([response.score.score for response in scored if response.score], dtype=np.float64))

@@ -34,6 +34,7 @@ from videorl.algo.staleness import lag, may_issue
 from videorl.config.schema import Config
 from videorl.errors import RunStopped, VideorlError
 from videorl.monitor.monitor import Monitor
+from videorl.monitor.recorder import Advantages
 from videorl.orchestration.batch import update_batch
 from videorl.orchestration.buffer import Buffer
 from videorl.orchestration.calls import answered, first_fault, one_line
@@ -74,6 +75,7 @@ class Controller:
         rolls: Rolls,
         engines: Sequence[Engine],
         trainer: Trainer,
+        advantages: Advantages,
         monitor: Monitor,
     ) -> None:
         self._config = config
@@ -84,6 +86,7 @@ class Controller:
         self._rolls = rolls
         self._engines = engines
         self._trainer = trainer
+        self._advantages = advantages
         self._journal = Journal(monitor)
         self._buffer = Buffer()
         self._health = MediaHealth(config.data.max_bad_share)
@@ -214,7 +217,7 @@ class Controller:
         return groups
 
     async def _update(self, index: int, groups: Sequence[Group]) -> None:
-        batch = update_batch(self._step + 1, index, self._version, groups)
+        batch = update_batch(self._step + 1, index, self._version, groups, self._advantages)
         begins, sampling = self._clock(), self._buffer.sampling
         report = await answered(
             f"trainer: update {index + 1} of fit step {batch.step}",

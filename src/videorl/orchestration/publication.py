@@ -26,6 +26,8 @@ async def publish(trainer: Trainer, engines: Sequence[Engine], version: int, dea
         DeadlineExceeded: one of the calls took longer than `deadline` seconds.
         VideorlError: a call failed, or a replica says another version afterwards.
     """
+    if not engines:
+        return  # supervised training: nobody samples
     handle = await answered(f"trainer: staging version {version}", trainer.stage_weights(version), deadline)
     await together(
         answered(f"trainer: sending version {version}", trainer.send_weights(handle), deadline),

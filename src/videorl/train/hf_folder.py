@@ -19,7 +19,8 @@ def save_hf(folder: Path, model: nn.Module, base: Path, dtype: torch.dtype) -> N
     weights = {}
     for name, tensor in full_tensors(model):
         if dist.get_rank() == 0:
-            weights[name] = tensor.to("cpu", dtype).contiguous()
+            # A copy: a gathered tensor may be a view of a longer buffer, which safetensors refuses.
+            weights[name] = tensor.to("cpu", dtype, copy=True).contiguous()
     if dist.get_rank() == 0:
         folder.mkdir(parents=True, exist_ok=True)
         for file in base.iterdir():
