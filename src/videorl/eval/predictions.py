@@ -95,7 +95,7 @@ class PredictionFile:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._key = key
-        self._lock = _lock(path.with_suffix(".lock"))
+        self._lock = _lock(path.with_name(f".{path.stem}.lock"))
         self._rows = _settle(path, key)
         self._file = path.open("ab", buffering=0)
 
