@@ -14,12 +14,14 @@ import typer
 from typer.exceptions import TyperException
 
 from videorl.cli.compare import compare
+from videorl.cli.demo import demo
 from videorl.cli.doctor import doctor
 from videorl.cli.evaluate import evaluate
 from videorl.cli.export import export
 from videorl.cli.plan import plan
 from videorl.cli.playground import app as playground_app
 from videorl.cli.score import score
+from videorl.cli.sft import sft
 from videorl.cli.train import train
 from videorl.cli.view import view
 from videorl.errors import VideorlError
@@ -31,7 +33,9 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(demo)
 app.command()(train)
+app.command()(sft)
 app.command("eval")(evaluate)
 app.command()(compare)
 app.command()(export)

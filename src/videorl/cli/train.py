@@ -16,26 +16,34 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY.SUB=VALUE]...", help="Settings that replace the file's.")
 ]
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved config and stop.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
 
 def train(
     config_file: ConfigFile,
     overrides: Overrides = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved config and stop.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a model. A run directory that holds a checkpoint is gone on with."""
+    launch(config_file, overrides or [], dry_run, as_json, supervised=False)
+
+
+def launch(config_file: Path, overrides: list[str], dry_run: bool, as_json: bool, *, supervised: bool) -> None:
+    """Show a run's config, or check it and run it."""
     from videorl.config import load_config
 
-    config = load_config(config_file, overrides or [])
+    config = load_config(config_file, overrides)
     if dry_run:
         typer.echo(_resolved(config, as_json))
         return
     from videorl.cli.preflight import check
 
     check(config)
-    from videorl.cluster.run import run
+    from videorl.cluster.run import run, run_supervised
 
-    run(config)
+    (run_supervised if supervised else run)(config)
     if as_json:
         typer.echo((config.run.dir / "status.json").read_text(encoding="utf-8").rstrip())
 
