@@ -64,11 +64,16 @@ def _rank(rank: int, ranks: int, folder: Path, config: Config, source: FramesInM
 
 
 def run_ranks(
-    ranks: int, config: Config, source: FramesInMemory, batch: UpdateBatch, plan: Sequence[Sequence[MicroBatch]]
+    ranks: int,
+    config: Config,
+    source: FramesInMemory,
+    batch: UpdateBatch,
+    plan: Sequence[Sequence[MicroBatch]],
+    save: Path | None = None,
 ) -> dict[str, torch.Tensor]:
-    """The whole gradient of one update on `ranks` processes."""
+    """The whole gradient of one update on `ranks` processes, which then write a checkpoint into `save`."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_run, (ranks, Path(folder), config, source, batch, plan), nprocs=ranks)
+        mp.spawn(_run, (ranks, Path(folder), config, source, batch, plan, save), nprocs=ranks)
         return torch.load(Path(folder) / "gradients.pt", weights_only=True)
 
 
@@ -80,9 +85,12 @@ def _run(
     source: FramesInMemory,
     batch: UpdateBatch,
     plan: Sequence[Sequence[MicroBatch]],
+    save: Path | None,
 ) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     for trainer in _rank(rank, ranks, folder, config, source):
         gradients = trainer.gradients(batch, plan[rank])
+        if save is not None:
+            trainer.save(save)
         if rank == 0:
             torch.save(gradients, folder / "gradients.pt")

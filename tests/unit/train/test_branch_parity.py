@@ -9,6 +9,7 @@ import torch
 from builders_train import FramesInMemory, SeparateSequences, make_group, tiny_config
 from trainer_ranks import run_ranks, single_rank
 from videorl.batching.plan import plan_micro_batches
+from videorl.train.rank import RankUpdate
 from videorl.types import UpdateBatch
 
 
@@ -102,3 +103,25 @@ def test_ranks_and_micro_batches_do_not_change_the_gradient(folder, reference):
         assert other.keys() == one.keys()
         for name, want in one.items():
             assert (other[name] - want).norm() <= 1e-5 * want.norm() + 1e-10, name
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_two_ranks_goes_on_with_one(folder, reference, tmp_path):
+    source = FramesInMemory()
+    groups = tuple(make_group(source, reference.model, seed, [6, 11]) for seed in (1, 2))
+    batch = UpdateBatch(1, 0, 0, (), sum(g.response_tokens for g in groups))
+    config = tiny_config(folder)
+    run_ranks(2, config, source, batch, [[groups[:1]], [groups[1:]]], save=tmp_path)
+    with single_rank(config, source) as rank:
+        rank.update(RankUpdate(batch, [groups]))
+        straight = rank.weights()
+        rank.update(RankUpdate(batch, [groups]))
+        straight_on = rank.weights()
+    with single_rank(config, source) as rank:
+        rank.load(tmp_path)
+        resumed = rank.weights()
+        rank.update(RankUpdate(batch, [groups]))
+        resumed_on = rank.weights()
+    for ours, theirs in ((resumed, straight), (resumed_on, straight_on)):
+        for name, want in theirs.items():
+            torch.testing.assert_close(ours[name], want, atol=2e-5, rtol=1e-4)
