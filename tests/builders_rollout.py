@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
 
-from videorl.types import FrameRef, Frames, FrameSampling, Media, Prompt, Rollout
+from videorl.types import FrameRef, Frames, FrameSampling, Media, Prompt, Rollout, Sampling, WeightHandle
 
 
 class MemoryFrames:
@@ -36,6 +36,36 @@ class MemoryFrames:
 def make_frames(seed: int, count: int = 4, height: int = 64, width: int = 96) -> Frames:
     pixels = np.random.default_rng(seed).integers(0, 256, (count, height, width, 3), dtype=np.uint8)
     return Frames(pixels, 0.5 * np.arange(count, dtype=np.float64), np.arange(count, dtype=np.int32))
+
+
+def rollout(text: str, tokens: Sequence[int] = (1, 2), version: int = 0) -> Rollout:
+    count = len(tokens)
+    return Rollout(
+        np.array(tokens, np.int32), np.full(count, -1.0, np.float32), np.full(count, version, np.int32), text, "stop"
+    )
+
+
+class ScriptedEngine:
+    """An Engine that answers every request alike, or fails it."""
+
+    def __init__(self, name: str, rollouts: Sequence[Rollout] = (), fault: Exception | None = None) -> None:
+        self.name = name
+        self.requests: list[tuple[str, Prompt, int, Sampling]] = []
+        self._rollouts = list(rollouts)
+        self._fault = fault
+
+    async def generate(self, request_id: str, prompt: Prompt, n: int, sampling: Sampling) -> list[Rollout]:
+        self.requests.append((request_id, prompt, n, sampling))
+        if self._fault:
+            raise self._fault
+        return self._rollouts
+
+    async def load_weights(self, handle: WeightHandle) -> None: ...
+
+    async def version(self) -> int:
+        return 0
+
+    async def close(self) -> None: ...
 
 
 class Oracle:

@@ -88,7 +88,11 @@ class NcclReceiver:
         if handle.location != self._group:
             await self._join(handle.location)
         await self._llm.start_weight_update()
-        update = {"names": handle.names, "dtype_names": handle.dtypes, "shapes": [list(s) for s in handle.shapes]}
+        update = {
+            "names": list(handle.names),
+            "dtype_names": list(handle.dtypes),
+            "shapes": [list(s) for s in handle.shapes],
+        }
         await self._llm.update_weights(WeightTransferUpdateRequest(update_info=update))
         await self._llm.finish_weight_update()
         await self._llm.collective_rpc("repack_heads")
@@ -146,13 +150,17 @@ class NcclSender:
             shapes=tuple(tuple(tensor.shape) for _, tensor in staged),
         )
 
+    def staged(self, handle: WeightHandle) -> list[tuple[str, torch.Tensor]]:
+        """What `send` broadcasts, in its order."""
+        return self._staged[handle.version]
+
     def send(self, handle: WeightHandle) -> None:
         if self._communicator is None:
             self._communicator = stateless_init_process_group(
                 self._address, self._port, 0, 1 + self._workers, torch.accelerator.current_device_index()
             )
         packed_nccl_broadcast_producer(
-            iterator=iter(self._staged[handle.version]),
+            iterator=iter(self.staged(handle)),
             group=self._communicator,
             src=0,
             post_iter_func=lambda named: named[1],
