@@ -28,6 +28,7 @@ def prediction(
         benchmark=benchmark,
         id=f"made/{number}",
         question="0" * 16,
+        options=("thing 0", "thing 1", "thing 2", "thing 3"),
         answer="B",
         categories={"kind": "even" if number % 2 == 0 else "odd"},
         response=None if error else f"<think>reasoning</think>{choice}",

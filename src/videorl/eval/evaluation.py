@@ -121,5 +121,5 @@ def _outcome(row: Row, file: PredictionFile) -> Prediction:
 
 
 def _unreadable(benchmark: Benchmark) -> list[Prediction]:
-    blank = Prediction(benchmark.name, "", "", "", {})
+    blank = Prediction(benchmark.name, id="", question="", options=(), answer="", categories={})
     return [replace(blank, id=row.id, error=row.error) for row in benchmark.unreadable]

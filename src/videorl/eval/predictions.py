@@ -32,6 +32,7 @@ class Prediction:
     benchmark: str
     id: str
     question: str  # fingerprint of the question as it was asked
+    options: tuple[str, ...]
     answer: str  # the right letter
     categories: Mapping[str, str]
     response: str | None = None  # None: the row failed
@@ -160,7 +161,8 @@ def _read(path: Path) -> Iterator[tuple[str, Prediction]]:
         try:
             fields = json.loads(line)
             key = fields.pop("key")
-            yield key, Prediction(**fields | {"frames": tuple(fields["frames"])})
+            tuples = {name: tuple(fields[name]) for name in ("options", "frames")}
+            yield key, Prediction(**fields | tuples)
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # the line that a killed evaluation was writing: its row is asked again
 

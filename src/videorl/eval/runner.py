@@ -128,8 +128,14 @@ def failure(row: Row, error: str) -> Prediction:
 
 def _unanswered(row: Row) -> Prediction:
     question = row.question
-    letter = chr(ord("A") + question.answer)
-    return Prediction(row.benchmark, question.id, fingerprint(question), letter, dict(question.categories))
+    return Prediction(
+        benchmark=row.benchmark,
+        id=question.id,
+        question=fingerprint(question),
+        options=question.options,
+        answer=chr(ord("A") + question.answer),
+        categories=dict(question.categories),
+    )
 
 
 def _by_video(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -21,7 +21,12 @@ def _sample(number: int, prediction: Prediction) -> dict[str, object]:
     response = prediction.response or ""
     return {
         "doc_id": number,
-        "doc": {"id": prediction.id, "answer": prediction.answer, **prediction.categories},
+        "doc": {
+            "id": prediction.id,
+            "options": prediction.options,
+            "answer": prediction.answer,
+            **prediction.categories,
+        },
         "target": prediction.answer,
         "resps": [[response]],
         "filtered_resps": [response],
