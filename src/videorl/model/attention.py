@@ -105,5 +105,10 @@ def branch_attention(
     return branches(query, key, value, scaling).transpose(1, 2).contiguous(), None
 
 
+def attention_kind(setting: str, device: torch.device) -> str:
+    """`model.attention` resolved for a device."""
+    return ("varlen" if device.type == "cuda" else "split") if setting == "auto" else setting
+
+
 IMPLEMENTATION = "videorl_branches"  # must not contain "flash": transformers would take its flash path
 AttentionInterface.register(IMPLEMENTATION, branch_attention)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -68,15 +67,3 @@ class ModelFamily(Protocol):
     ) -> Float[Tensor, "S D"]:
         """The text model's last hidden states of a packed row, vision run once over its videos."""
         ...
-
-
-def family(name: str, folder: Path) -> ModelFamily:
-    """The family called `name`, for the model in `folder`."""
-    from videorl.model.qwen3_vl import Qwen3VL
-
-    return {"qwen3_vl": Qwen3VL}[name](folder)
-
-
-def attention_kind(setting: str, device: torch.device) -> str:
-    """`model.attention` resolved for a device."""
-    return ("varlen" if device.type == "cuda" else "split") if setting == "auto" else setting

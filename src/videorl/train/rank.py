@@ -21,7 +21,9 @@ from videorl.batching.row import PackedRow, pack
 from videorl.config.schema import Config
 from videorl.data.source import FrameSource
 from videorl.errors import QuestionDropped
-from videorl.model.family import VideoInputs, attention_kind, family
+from videorl.model.attention import attention_kind
+from videorl.model.families import open_family
+from videorl.model.family import VideoInputs
 from videorl.model.policy import Policy
 from videorl.rollout.weights import WeightSender
 from videorl.train.checkpoint import load_trainer, save_trainer
@@ -63,7 +65,7 @@ class TrainerRank:
         self.objective = objective
         self.sender = sender
         self.dtype = compute_dtype(config.model.dtype, device)
-        self.family = family(config.model.family, config.model.path)
+        self.family = open_family(config.model.family, config.model.path)
         self.policy = Policy(
             self.family.build(config.model.path),
             self.family,
