@@ -48,8 +48,8 @@ OVERRIDES = (
 )
 
 
-def write_benchmark(folder: Path, rows: int, broken: Sequence[int] = ()) -> Path:
-    """Video-R1 rows about clips of their own; those in `broken` are no videos."""
+def write_benchmark(folder: Path, rows: int, broken: Sequence[int] = (), rate: float = 8.0) -> Path:
+    """Video-R1 rows about clips of their own; those in `broken` are no videos. Another rate gives other clips."""
     folder.mkdir(exist_ok=True)
     lines = []
     for number in range(rows):
@@ -57,7 +57,7 @@ def write_benchmark(folder: Path, rows: int, broken: Sequence[int] = ()) -> Path
         if number in broken:
             clip.write_bytes(b"not a video")
         else:
-            write_clip(clip, even_times(8 + 4 * number, 8.0))
+            write_clip(clip, even_times(8 + 4 * number, rate))
         options = [f"{letter}. answer {number} {letter}" for letter in "ABCD"]
         problem = f"Which one is it in clip {number}?"
         lines.append({"problem": problem, "options": options, "solution": "<answer>B</answer>", "path": clip.name})
@@ -164,7 +164,7 @@ async def test_probes_change_what_is_seen(bench: Bench, tmp_path: Path) -> None:
 
 
 async def test_frames_are_decoded_once_for_a_video_however_many_questions(bench: Bench, tmp_path: Path) -> None:
-    path = write_benchmark(tmp_path / "data", 2)
+    path = write_benchmark(tmp_path / "data", 2, rate=10.0)
     rows = json.loads(path.read_text())
     path.write_text(json.dumps([{**row, "problem": f"Question {i}?"} for row in rows for i in range(3)]))
     decoded: list[str] = []

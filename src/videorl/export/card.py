@@ -255,6 +255,8 @@ def _training(facts: Facts) -> str:
         "frames": f"at most {c.data.max_frames} of at most {c.data.max_pixels:,} pixels, {c.data.fps:g} a second",
         "lengths": f"prompt up to {c.data.max_prompt_tokens:,} tokens, response up to "
         f"{c.rollout.max_response_tokens:,}",
+        "devices": f"{c.cluster.trainer_ranks} trainer rank(s), {c.replicas} rollout replica(s) of "
+        f"{c.rollout.tensor_parallel} device(s)",
         "vision tower": "frozen" if c.model.freeze_vision else "trained",
         "fit steps": facts.step,
     }
