@@ -13,6 +13,9 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from videorl.cli.ask import ask
+from videorl.cli.bench import bench
+from videorl.cli.card import card
 from videorl.cli.compare import compare
 from videorl.cli.demo import demo
 from videorl.cli.doctor import doctor
@@ -39,10 +42,13 @@ app.command()(sft)
 app.command("eval")(evaluate)
 app.command()(compare)
 app.command()(export)
+app.command()(card)
+app.command()(ask)
 app.command()(plan)
 app.command()(score)
 app.command()(view)
 app.command()(doctor)
+app.command()(bench)
 app.add_typer(playground_app, name="playground")
 
 
