@@ -29,7 +29,7 @@ _COLUMNS: tuple[tuple[str, int, str, Callable[[float], str]], ...] = (
 # Events that happen all the time; what they say stands in the step's line. Times are for the file.
 _QUIET = frozenset({"group", "update", "publication", "step", "response_dropped"})
 _UNTOLD = frozenset({"starts", "ends", "traceback"})
-_SHOWN_CHARACTERS = 400
+_SHOWN_CHARACTERS = 200
 
 
 class RunConsole:
