@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ class Dataset:
         self._ends: list[int] = [0]
         self._orders: dict[int, Int64[np.ndarray, "N"]] = {}
         for question in questions:
-            self._packed += json.dumps(asdict(question), ensure_ascii=False).encode("utf-8", "surrogatepass")
+            packed = json.dumps(question, default=_fields, ensure_ascii=False)
+            self._packed += packed.encode("utf-8", "surrogatepass")
             self._ends.append(len(self._packed))
 
     def __len__(self) -> int:
@@ -103,6 +104,10 @@ def _told_apart(question: Question, seen: dict[str, int]) -> Question | None:
     return question if number == 1 else replace(question, id=name)
 
 
-def _unpack(fields: dict[str, Any]) -> Question:
-    media = tuple(Media(**medium | {"frames": tuple(medium["frames"])}) for medium in fields["media"])
-    return Question(**fields | {"options": tuple(fields["options"]), "media": media})
+def _fields(packed: Question | Media) -> dict[str, Any]:
+    return {field.name: getattr(packed, field.name) for field in fields(packed)}
+
+
+def _unpack(packed: dict[str, Any]) -> Question:
+    media = tuple(Media(**medium | {"frames": tuple(medium["frames"])}) for medium in packed["media"])
+    return Question(**packed | {"options": tuple(packed["options"]), "media": media})

@@ -32,6 +32,20 @@ _SEEK_BEYOND = 16  # frames: decoding through fewer is cheaper than a seek
 _READ_ERRORS = (FFmpegError, OSError, ValueError)
 
 
+@dataclass(slots=True, frozen=True)
+class Facts:
+    """What sampling a medium gives, known without its pictures."""
+
+    frames: int  # sampled
+    height: int  # of a sampled frame
+    width: int
+    timestamps: tuple[float, ...]  # of the sampled frames, in seconds
+    total: int  # frames in the source
+    codec: str
+    duration: float  # seconds of the source
+    warnings: tuple[str, ...] = ()
+
+
 def decode(media: Media, sampling: FrameSampling, threads: int = 1) -> Frames:
     """The frames of a video, a folder or list of pictures, or an image.
 
@@ -55,9 +69,38 @@ def _shuffled(frames: Frames, seed: int) -> Frames:
     return replace(frames, pixels=frames.pixels[order])
 
 
+def probe(media: Media, sampling: FrameSampling) -> Facts:
+    """What `decode` would give, without decoding more than one picture of a video.
+
+    Raises:
+        QuestionDropped: as `decode`.
+    """
+    av.logging.set_level(av.logging.PANIC)
+    try:
+        if files := still_files(media):
+            frames = decode_stills(files, media, sampling)
+            count, height, width, _ = frames.pixels.shape
+            return Facts(count, height, width, tuple(frames.timestamps.tolist()), len(files), "pictures", 0.0)
+        timeline, wanted, codec = _plan(media, sampling)
+        found = _found(media, timeline, wanted[:1], sampling, threads=1)
+        height, width = next(iter(found.pictures.values())).shape[:2]
+        times = tuple(timeline.times[wanted].tolist())
+        return Facts(len(wanted), height, width, times, len(timeline), codec, timeline.end, timeline.warnings)
+    except _READ_ERRORS as error:
+        raise _broken(media, getattr(error, "strerror", None) or str(error)) from None
+
+
 def _decode_video(media: Media, sampling: FrameSampling, threads: int) -> Frames:
+    timeline, wanted, _ = _plan(media, sampling)
+    return _assemble(media, timeline, _found(media, timeline, wanted, sampling, threads), wanted)
+
+
+def _plan(media: Media, sampling: FrameSampling) -> tuple[Timeline, list[int], str]:
+    """All frames of the file, the indices of those that are wanted, and the codec's name."""
     with av.open(media.path, metadata_errors="replace") as container:
-        timeline = read_timeline(container, _picture_stream(container, media))
+        stream = _picture_stream(container, media)
+        codec = stream.codec_context.name
+        timeline = read_timeline(container, stream)
     if not len(timeline):
         raise _broken(media, "it holds no frames")
     first, last = _clip(timeline, media)
@@ -65,11 +108,15 @@ def _decode_video(media: Media, sampling: FrameSampling, threads: int) -> Frames
     begin = max(float(timeline.times[first]), media.start or 0.0)
     total = last - first
     wanted = first + frame_indices(total, frame_count(end - begin, total, sampling))
-    found = _Found(sorted({int(i) for i in wanted}), sampling)
+    return timeline, [int(index) for index in wanted], codec
+
+
+def _found(media: Media, timeline: Timeline, wanted: Sequence[int], sampling: FrameSampling, threads: int) -> _Found:
     for strict in (True, False):  # first refusing damaged pictures, then, if there is no other, taking them
+        found = _Found(sorted(set(wanted)), sampling)
         _pick(media, timeline, found, strict, threads)
         if found.pictures:
-            return _assemble(media, timeline, found, [int(i) for i in wanted])
+            return found
     raise _broken(media, "none of its frames can be decoded")
 
 

@@ -32,11 +32,13 @@ class MediaResolver:
         path = self._remapped(_without_scheme(written.strip()))
         if not path or "\0" in path:
             raise invalid("a media path is empty")
-        root = Path(os.path.abspath(self.root))
-        resolved = Path(os.path.normpath(root / path))  # lexically: links inside a root are the user's own
-        if not Path(path).is_absolute() and not resolved.is_relative_to(root):
+        if path.startswith("/"):
+            return os.path.normpath(path)
+        root = os.path.abspath(self.root)
+        resolved = os.path.normpath(f"{root}/{path}")  # lexically: links inside a root are the user's own
+        if not resolved.startswith(f"{root.rstrip('/')}/"):
             raise invalid(f"media path {written!r} leaves its root {root}")
-        return str(resolved)
+        return resolved
 
     def _remapped(self, path: str) -> str:
         for old, new in sorted(self.remap.items(), key=lambda item: -len(item[0])):

@@ -15,15 +15,16 @@ from videorl.types import Drop, DropReason
 _LETTERS = string.ascii_uppercase
 _LABELLED = re.compile(r"^\s*(?:\(([A-Z])\)|([A-Z])[.):：．、])\s*(\S.*?)\s*$", re.DOTALL)
 _ONE_LETTER = re.compile(r"^[(\[]?\s*([A-Za-z])\s*[)\]]?\s*[.:]?$")
-_HEADING = re.compile(r"\n?[ \t]*(?:options|choices|answer choices|candidates)[ \t]*[:：][ \t]*$", re.IGNORECASE)
+_HEADING = re.compile(r"[ \t]*(?:options|choices|answer choices|candidates)[ \t]*[:：][ \t]*$", re.IGNORECASE)
 _ANSWER_TAG = re.compile(r"<answer>\s*(.*?)\s*(?:</answer>|$)", re.DOTALL | re.IGNORECASE)
 _BOXED = re.compile(r"^\\boxed\{(.*)\}$", re.DOTALL)
 
 
-def read_options(value: Any) -> tuple[str, ...]:
+def read_options(value: Any, *, labelled: bool = True) -> tuple[str, ...]:
     """Options without their labels, from a list, a mapping of letters, an array, or either of them as JSON.
 
-    Labels are taken off only where every option carries one and they are A, B, C … (in any order: the label decides).
+    Where they may be `labelled`, labels are taken off if every option carries one and they are A, B, C … (in any order:
+    the label decides).
 
     Raises:
         QuestionDropped: OPTIONS_NOT_FOUND.
@@ -36,7 +37,8 @@ def read_options(value: Any) -> tuple[str, ...]:
         raise _not_found(f"options are labelled {', '.join(sorted(by_letter))}, not A, B, C …")
     if any(option is None for option in raw):
         raise _not_found("an option in the middle is empty")
-    return _checked(_without_labels([str(option).strip() for option in raw]))
+    options = [str(option).strip() for option in raw]
+    return _checked(_without_labels(options) if labelled else options)
 
 
 def split_text(text: str) -> tuple[str, tuple[str, ...]]:
@@ -58,8 +60,8 @@ def split_text(text: str) -> tuple[str, tuple[str, ...]]:
             elif line.strip():
                 break
         if len(options) >= 2:
-            question = _HEADING.sub("", "\n".join(lines[:start]).rstrip()).strip()
-            return question, _checked(_without_labels(options))
+            *before, last = "\n".join(lines[:start]).rstrip().rsplit("\n", 1)
+            return "\n".join([*before, _HEADING.sub("", last)]).strip(), _checked(_without_labels(options))
     raise _not_found("no lines like 'A. x' in the text")
 
 

@@ -20,9 +20,11 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from videorl.data.codecs import Codec
-from videorl.data.worker import encode_job
+from videorl.data.decoding import Facts
+from videorl.data.worker import Job
 from videorl.errors import QuestionDropped, VideorlError
 from videorl.types import Drop, DropReason, FrameSampling, Media
 
@@ -56,18 +58,31 @@ class DecoderPool:
         Raises:
             QuestionDropped: VIDEO_BROKEN, DECODE_TIMEOUT or DECODE_CRASH; nothing is at `target` then.
         """
-        job = encode_job(media, sampling, codec, target, self._threads, self._timeout + _GRACE_SECONDS)
+        self._ask(Job(media, sampling, self._timeout + _GRACE_SECONDS, str(target), codec, self._threads))
+
+    def probe(self, media: Media, sampling: FrameSampling) -> Facts:
+        """What `decode_to` would write, without most of its work.
+
+        Raises:
+            QuestionDropped: as `decode_to`.
+        """
+        facts = self._ask(Job(media, sampling, self._timeout + _GRACE_SECONDS))["facts"]
+        sequences = {name: tuple(facts[name]) for name in ("timestamps", "warnings")}
+        return Facts(**facts | sequences)
+
+    def _ask(self, job: Job) -> dict[str, Any]:
         worker = self._slots.get()
         try:
             if self._closed:
                 raise VideorlError("the decoder pool is closed")
-            answer = worker.ask(job, self._timeout)
+            answer = worker.ask(job.line(), self._timeout)
         except _Gone as gone:
-            raise QuestionDropped(Drop(gone.reason, f"{media.path}: {gone}")) from None
+            raise QuestionDropped(Drop(gone.reason, f"{job.media.path}: {gone}")) from None
         finally:
             self._slots.put(worker)
-        if answer:
-            raise QuestionDropped(Drop(DropReason(answer["reason"]), answer["detail"]))
+        if drop := answer.get("drop"):
+            raise QuestionDropped(Drop(DropReason(drop["reason"]), drop["detail"]))
+        return answer
 
     def close(self) -> None:
         """End all processes, busy ones too; their callers get a drop."""
@@ -92,7 +107,7 @@ class _Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._unread = b""
 
-    def ask(self, job: str, timeout: float) -> dict[str, str]:
+    def ask(self, job: str, timeout: float) -> dict[str, Any]:
         if self._process is None or self._process.poll() is not None:
             self._start()
         process = self._process

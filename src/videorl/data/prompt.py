@@ -121,8 +121,12 @@ class PromptBuilder:
             thinks=self._tail.rstrip().endswith("<think>"),
         )
 
+    def media_tokens(self, frames: Frames) -> int:
+        """Tokens that one medium adds to a prompt, markers included; only the pixels' shape matters."""
+        return len(self._expansion(frames))
+
     def text_tokens(self, question: Question) -> int:
-        """Tokens of a question's prompt without its media; for reports that open no video.
+        """Tokens of a question's prompt without its media.
 
         Raises:
             QuestionDropped: PROMPT_INVALID.

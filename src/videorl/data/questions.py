@@ -121,7 +121,7 @@ def _settle(draft: Draft, path: Path, number: int) -> Question:
     if draft.options is None or draft.options == []:
         text, options = split_text(draft.text)
     else:
-        text, options = draft.text.strip(), read_options(draft.options)
+        text, options = draft.text.strip(), read_options(draft.options, labelled=draft.labelled)
     if not text:
         raise invalid("the question is empty")
     source = draft.source or path.stem

@@ -19,12 +19,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from videorl.data.codecs import Codec, write_frames
-from videorl.data.decoding import decode
+from videorl.data.decoding import decode, probe
 from videorl.errors import QuestionDropped
 from videorl.types import Drop, DropReason, Frames, FrameSampling, Media
 
@@ -32,10 +32,25 @@ _PARENT_CHECK = 1.0  # seconds
 Decode = Callable[[Media, FrameSampling, int], Frames]
 
 
-def encode_job(media: Media, sampling: FrameSampling, codec: Codec, target: Path, threads: int, deadline: float) -> str:
-    """One job as a line."""
-    job = {"media": asdict(media), "sampling": asdict(sampling), "codec": codec, "target": str(target)}
-    return json.dumps(job | {"threads": threads, "deadline": deadline}) + "\n"
+@dataclass(slots=True, frozen=True)
+class Job:
+    """What a worker is asked: to decode into a file, or, without one, for the facts alone."""
+
+    media: Media
+    sampling: FrameSampling
+    deadline: float  # seconds after which the process ends itself
+    target: str | None = None
+    codec: Codec = "raw"
+    threads: int = 1
+
+    def line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def of_line(cls, line: str) -> Self:
+        job = json.loads(line)
+        media = Media(**job["media"] | {"frames": tuple(job["media"]["frames"])})
+        return cls(**job | {"media": media, "sampling": FrameSampling(**job["sampling"])})
 
 
 def serve(decode_one: Decode = decode) -> None:
@@ -46,22 +61,23 @@ def serve(decode_one: Decode = decode) -> None:
     answers.write('"ready"\n')
     answers.flush()
     while (line := jobs.get()) is not None:
-        answers.write(json.dumps(_answer(json.loads(line), decode_one)) + "\n")
+        answers.write(json.dumps(_answer(Job.of_line(line), decode_one)) + "\n")
         answers.flush()
 
 
-def _answer(job: dict[str, Any], decode_one: Decode) -> dict[str, str]:
-    """Empty when the frames stand in the job's file, else the drop."""
-    media = Media(**job["media"] | {"frames": tuple(job["media"]["frames"])})
-    signal.setitimer(signal.ITIMER_REAL, job["deadline"])  # SIGALRM is left at its default: it ends the process
+def _answer(job: Job, decode_one: Decode) -> dict[str, Any]:
+    """{"facts": …}, {"drop": …}, or nothing when the frames stand in the job's file."""
+    signal.setitimer(signal.ITIMER_REAL, job.deadline)  # SIGALRM is left at its default: it ends the process
     try:
-        frames = decode_one(media, FrameSampling(**job["sampling"]), job["threads"])
-        write_frames(Path(job["target"]), frames, job["codec"])
+        if job.target is None:
+            return {"facts": asdict(probe(job.media, job.sampling))}
+        write_frames(Path(job.target), decode_one(job.media, job.sampling, job.threads), job.codec)
         return {}
     except QuestionDropped as dropped:
-        return {"reason": dropped.drop.reason.value, "detail": dropped.drop.detail}
+        return {"drop": asdict(dropped.drop)}
     except Exception as error:  # a fault of ours or of a library: this video is lost, the worker is not
-        return asdict(Drop(DropReason.DECODE_CRASH, f"{media.path}: {type(error).__name__}: {error}"))
+        detail = f"{job.media.path}: {type(error).__name__}: {error}"
+        return {"drop": asdict(Drop(DropReason.DECODE_CRASH, detail))}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 

@@ -11,6 +11,7 @@ import pytest
 
 from builders_rows import LINES, OPTIONS, TEXT, Row, rows_by_format, write_rows
 from videorl.data.adapters import ADAPTERS
+from videorl.data.adapters.normalised import normalised_row
 from videorl.data.questions import ReadRow, read_questions
 from videorl.errors import UserError
 from videorl.types import Drop, DropReason, Media, Question
@@ -133,6 +134,18 @@ def test_open_conversations_are_no_multiple_choice(tmp_path: Path) -> None:
     assert dropped.reason is DropReason.NOT_MULTIPLE_CHOICE
 
 
+def test_a_normalised_row_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    written = [
+        question(
+            tmp_path, FORMATS["star"] | {"choices": [{"choice": "A. red"}, {"choice": "B. up"}], "answer": "B. up"}
+        ),
+        question(tmp_path, FORMATS["verl"] | {"videos": [["f/1.jpg", "f/2.jpg"]]}),
+        question(tmp_path, FORMATS["video-mme"]),
+    ]
+    file = write_rows(tmp_path / "normalised.parquet", [dict(normalised_row(q)) for q in written])
+    assert [row.outcome for row in read(file)] == written
+
+
 # ── literal text ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 LITERAL = "the `<video>` tag, <|video_pad|> or <image>"
@@ -240,7 +253,7 @@ def test_files_that_cannot_be_read_are_the_users_fault(
 
 def test_a_format_can_be_named(tmp_path: Path) -> None:
     assert isinstance(question(tmp_path, FORMATS["easyr1"] | {"solution": "x"}, format="easyr1"), Question)
-    with pytest.raises(UserError, match="known are verl"):
+    with pytest.raises(UserError, match="known are videorl, verl"):
         read(write_rows(tmp_path / "rows.json", [FORMATS["verl"]]), format="verlx")
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from builders_data import board, even_times, number_of, set_rotation, uneven_times, video, write_clip
-from videorl.data.decoding import decode
+from videorl.data.decoding import decode, probe
 from videorl.data.sampling import frame_count, frame_indices
 from videorl.errors import QuestionDropped
 from videorl.types import DropReason, Frames, FrameSampling
@@ -133,6 +133,16 @@ def test_more_threads_give_the_same_frames(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "threads.mp4", AT_TWENTY)
     one, many = decode(video(path), SAMPLING), decode(video(path), SAMPLING, threads=4)
     np.testing.assert_array_equal(one.pixels, many.pixels)
+
+
+@pytest.mark.parametrize(("container", "codec", "muxer"), CONTAINERS[:2] + CONTAINERS[-2:])
+def test_a_probe_knows_what_decoding_gives(tmp_path: Path, container: str, codec: str, muxer: dict[str, str]) -> None:
+    path = write_clip(tmp_path / f"clip.{container}", AT_TWENTY, codec, muxer=muxer, size=(180, 320))
+    facts, frames = probe(video(path, start=1.0), SAMPLING), decode(video(path, start=1.0), SAMPLING)
+    assert (facts.frames, facts.height, facts.width) == frames.pixels.shape[:3]
+    assert list(facts.timestamps) == frames.timestamps.tolist()
+    assert facts.total == 100
+    assert facts.duration == pytest.approx(5.0)
 
 
 # ── broken files ────────────────────────────────────────────────────────────────────────────────────────────────────

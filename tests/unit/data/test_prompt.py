@@ -123,7 +123,10 @@ def test_a_question_without_media_is_text_only(folder: Path, processor: Qwen3VLP
 
 
 def test_text_tokens_are_the_prompt_without_its_media(folder: Path, clip: tuple[FrameRef, Frames]) -> None:
-    assert builder(folder).text_tokens(question()) == len(builder(folder).build(question(), [clip]).bare_ids) - 1
+    prompts = builder(folder)
+    prompt = prompts.build(question(), [clip])
+    assert prompts.text_tokens(question()) == len(prompt.bare_ids) - 1
+    assert prompts.text_tokens(question()) + prompts.media_tokens(clip[1]) == len(prompt.token_ids)
 
 
 def test_a_template_that_opens_a_think_block_is_known_to(folder: Path, tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ from videorl.data.adapters.classic import next_qa, perception_test, star
 from videorl.data.adapters.easyr1 import easyr1
 from videorl.data.adapters.llava_video import llava_video
 from videorl.data.adapters.ms_swift import ms_swift
+from videorl.data.adapters.normalised import normalised
 from videorl.data.adapters.verl import verl
 from videorl.data.adapters.video_r1 import video_r1
 
 ADAPTERS: tuple[Adapter, ...] = (
+    normalised,
     verl,
     video_r1,
     easyr1,

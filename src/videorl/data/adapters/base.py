@@ -21,6 +21,7 @@ class Draft:
     answer: Any  # by the general rule (letter, text or index), unless the adapter has `resolve`
     media: tuple[Media, ...]
     options: Any = None  # any shape; None: they stand at the end of the text
+    labelled: bool = True  # options may carry their labels in front
     id: str | None = None  # the row's own; None: its number in the file
     source: str | None = None  # None: the file's name
     categories: Mapping[str, str] = field(default_factory=dict)

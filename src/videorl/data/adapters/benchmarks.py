@@ -29,6 +29,7 @@ def perceptioncomp(row: Row, resolver: MediaResolver) -> Draft:
         answer=as_index(row, "answer_id"),
         media=(by_name(as_text(row, "video_id"), resolver),),
         options=[row[choice] for choice in choices],
+        labelled=False,
         id=first_of(row, "key"),
         categories=categories_of(row, "category", "difficulty"),
     )

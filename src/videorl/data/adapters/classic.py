@@ -16,6 +16,7 @@ def next_qa(row: Row, resolver: MediaResolver) -> Draft:
         answer=as_index(row, "answer"),
         media=(by_name(video, resolver),),
         options=[as_text(row, f"a{i}") for i in range(5)],
+        labelled=False,
         id=f"{video}/{qid}" if (qid := first_of(row, "qid")) else None,
         categories=categories_of(row, "type"),
     )
@@ -35,6 +36,7 @@ def star(row: Row, resolver: MediaResolver) -> Draft:
         resolve=index_of_text,
         media=(Media("video", whole.path, start, end),),
         options=[choice.get("choice") for choice in choices],
+        labelled=False,
         id=first_of(row, "question_id"),
         categories={"type": question_id.split("_")[0]} if (question_id := first_of(row, "question_id")) else {},
     )
@@ -52,6 +54,7 @@ def perception_test(row: Row, resolver: MediaResolver) -> Draft:
         answer=as_index(row, "answer_id"),
         media=(by_name(video, resolver),),
         options=row["options"],
+        labelled=False,
         id=f"{video}/{number}" if number else None,
         categories=categories_of(row, "area", "reasoning", "tag"),
     )
