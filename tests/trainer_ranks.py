@@ -22,6 +22,8 @@ from videorl.train.parallelize import full_tensors
 from videorl.train.rank import RankUpdate, TrainerRank
 from videorl.types import UpdateBatch
 
+CPU = torch.device("cpu")
+
 
 class ObservedRank(TrainerRank):
     """A rank whose gradients can be read before its optimizer takes them."""
@@ -46,19 +48,22 @@ class ObservedRank(TrainerRank):
 
 
 @contextmanager
-def single_rank(config: Config, source: FramesInMemory) -> Iterator[ObservedRank]:
+def single_rank(config: Config, source: FramesInMemory, device: torch.device = CPU) -> Iterator[ObservedRank]:
     with tempfile.TemporaryDirectory() as folder:
-        yield from _rank(0, 1, Path(folder), config, source)
+        yield from _rank(0, 1, Path(folder), config, source, device)
 
 
-def _rank(rank: int, ranks: int, folder: Path, config: Config, source: FramesInMemory) -> Iterator[ObservedRank]:
+def _rank(
+    rank: int, ranks: int, folder: Path, config: Config, source: FramesInMemory, device: torch.device = CPU
+) -> Iterator[ObservedRank]:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
     sender = SharedMemorySender(folder / f"weights-{rank}", torch.float32)
     forbidden = TokenRules.of_model(config.model.path).forbidden
     objective = PolicyObjective(config.algo, config.rollout.temperature)
     try:
-        yield ObservedRank(config, source, forbidden, objective, sender, torch.device("cpu"))
+        yield ObservedRank(config, source, forbidden, objective, sender, device)
     finally:
         dist.destroy_process_group()
 
