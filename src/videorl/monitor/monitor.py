@@ -66,19 +66,23 @@ class Monitor:
         self._metrics.append({"step": record.step, "version": record.version, "time": time.time(), **record.metrics})
         self._console.step(record)
         for tracker in list(self._trackers):
-            try:
-                tracker.step(record)
-            except Exception as error:  # a tracker's own fault must not end the run
-                self._trackers.remove(tracker)
-                self.event("tracker_failed", record.step, tracker=tracker.name, error=f"{error}")
+            self._tell(tracker, record)
 
     def close(self) -> None:
         self._console.close()
-        for tracker in self._trackers:
-            tracker.close()
+        for tracker in list(self._trackers):
+            self._tell(tracker, None)
         self._trackers.clear()
         for file in (self._metrics, self._events, *([self._rollouts[1]] if self._rollouts else [])):
             file.close()
+
+    def _tell(self, tracker: Tracker, record: StepRecord | None) -> None:
+        """Hand a tracker a fit step, or the end. Its own fault must not end the run."""
+        try:
+            tracker.step(record) if record else tracker.close()
+        except Exception as error:
+            self._trackers.remove(tracker)
+            self.event("tracker_failed", record.step if record else None, tracker=tracker.name, error=str(error))
 
     def _rollouts_of(self, step: int) -> JsonlFile:
         if self._rollouts is None or self._rollouts[0] != step:

@@ -126,26 +126,33 @@ def test_a_killed_writer_leaves_whole_lines(tmp_path: Path) -> None:
 
 
 class _Unreachable:
+    """A tracker that fails from its `fails_at`-th call on."""
+
     name = "unreachable"
-    calls = 0
+
+    def __init__(self, fails_at: int) -> None:
+        self._fails_at = fails_at
+        self.calls = 0
 
     def step(self, record: StepRecord) -> None:
         self.calls += 1
-        raise ConnectionError("no route to host")
+        if self.calls >= self._fails_at:
+            raise ConnectionError("no route to host")
 
     def close(self) -> None:
-        raise AssertionError("it was left out")
+        self.step(record(0))
 
 
 def test_a_tracker_that_fails_is_named_and_left_out_and_the_run_goes_on(tmp_path: Path) -> None:
-    tracker = _Unreachable()
-    with Monitor(tmp_path, advantages, silent(), [tracker]) as monitor:
+    at_once, at_the_end = _Unreachable(1), _Unreachable(3)
+    with Monitor(tmp_path, advantages, silent(), [at_once, at_the_end]) as monitor:
         monitor.step(record(1))
         monitor.step(record(2))
-    assert tracker.calls == 1
+    assert (at_once.calls, at_the_end.calls) == (1, 3)
     assert len(lines(tmp_path / "metrics.jsonl")) == 2
-    (event,) = lines(tmp_path / "events.jsonl")
-    assert (event["kind"], event["tracker"], event["error"]) == ("tracker_failed", "unreachable", "no route to host")
+    events = lines(tmp_path / "events.jsonl")
+    assert [(e["kind"], e["step"]) for e in events] == [("tracker_failed", 1), ("tracker_failed", None)]
+    assert {(e["tracker"], e["error"]) for e in events} == {("unreachable", "no route to host")}
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
