@@ -1,140 +1,90 @@
 """The families of questions: each draws a scene and asks one thing about it.
 
-An `Item` is a clip with a question whose options are drawn so that the text alone gives chance: the answer is uniform
-over the values, its place is uniform over the letters, and nothing in the wording depends on it. `seen` is what a
-careful viewer would note about each second of the clip; the supervised traces are written from it.
+Options are drawn so that the text alone gives chance. The values of a family come in pairs of look-alikes; options are
+whole pairs (an odd number leaves out any one value that is not the answer), so that the answer's look-alike is nearly
+always on offer and still every option is equally likely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from videorl.playground.videos import COLOURS, FPS, FRAMES, HEIGHT, SECONDS, WIDTH, Clip, add_noise, blank_clip
+from videorl.playground.scenes import ACROSS, DOWN, Scene
+from videorl.playground.videos import COLOURS, SECONDS
 
-PATTERNS = ("rows", "columns", "checks", "dots", "frame", "plain")
-DIRECTIONS = ("left", "right", "up", "down", "nowhere", "around")
-NUMBERS = ("zero", "one", "two", "three", "four", "five")
+Pairs = tuple[tuple[str, ...], ...]
+COLOUR_PAIRS: Pairs = (("red", "orange"), ("blue", "purple"), ("yellow", "white"), ("green", "black"))
+PATTERN_PAIRS: Pairs = (("rows", "columns"), ("checks", "dots"), ("frame", "plain"))
+DIRECTION_PAIRS: Pairs = (("left", "right"), ("up", "down"), ("around", "nowhere"))
+NUMBERS = ("zero", "one", "two", "three", "four")
 ORDINALS = ("first", "second", "third", "last")
-PLACES = {"left": (0, 16), "middle": (0, 48), "right": (0, 80), "top": (12, 0), "centre": (32, 0), "bottom": (52, 0)}
 
 
 @dataclass(slots=True, frozen=True)
 class Item:
-    """One question with its clip. Made by a family; read by the writers of files."""
+    """One question about one scene. Made by a family; read by the traces and the writers of files."""
 
     family: str
-    clip: Clip
+    scene: Scene
     text: str
     options: tuple[str, ...]
     answer: int  # index into options
-    seen: tuple[str, ...]  # one word for each second
+    asked: int | None = None  # order: which second
+
+    @property
+    def value(self) -> str:
+        """The right answer in words."""
+        return self.options[self.answer]
 
 
 def draw_item(family: str, options: int, rng: np.random.Generator) -> Item:
-    """A new item of `family` with 4 to 6 options."""
+    """A new item of `family` with 4 to 6 options (count has five at most)."""
     return FAMILIES[family](options, rng)
 
 
-def _choose(values: tuple[str, ...], right: str, count: int, rng: np.random.Generator) -> tuple[tuple[str, ...], int]:
-    """`right` among `count` shuffled options, the others drawn from `values`."""
-    others = [value for value in values if value != right]
-    options = [right, *rng.choice(others, count - 1, replace=False).tolist()]
-    order = rng.permutation(count).tolist()
-    return tuple(options[i] for i in order), order.index(0)
-
-
-def _paint_bar(clip: Clip, frame: int, colour: str, y: float, x: float, height: int, width: int) -> None:
-    top, left = round(y - height / 2), round(x - width / 2)
-    clip[frame, max(top, 0) : top + height, max(left, 0) : left + width] = COLOURS[colour]
-
-
 def _colour(options: int, rng: np.random.Generator) -> Item:
-    """A large bar, upright or lying, anywhere: one frame is enough."""
-    clip, colour = blank_clip(), str(rng.choice(list(COLOURS)))
-    upright = bool(rng.integers(2))
-    size = (HEIGHT, int(rng.integers(28, 44))) if upright else (int(rng.integers(24, 36)), WIDTH)
-    y = HEIGHT / 2 if upright else rng.uniform(16, HEIGHT - 16)
-    x = rng.uniform(20, WIDTH - 20) if upright else WIDTH / 2
-    for frame in range(FRAMES):
-        _paint_bar(clip, frame, colour, y, x, *size)
-    choices, answer = _choose(tuple(COLOURS), colour, options, rng)
-    return Item("colour", add_noise(clip, rng), "Which colour is the bar?", choices, answer, (colour,) * SECONDS)
+    colour = _any(COLOURS, rng)
+    scene = Scene("still bar", colour, (colour,) * SECONDS, _seed(rng))
+    return _item(
+        "colour", scene, "Which colour is the bar?", colour, _pairs_with(colour, COLOUR_PAIRS, options, rng), rng
+    )
 
 
 def _pattern(options: int, rng: np.random.Generator) -> Item:
-    """A full-frame texture in one colour on grey: one frame is enough."""
-    clip, pattern, colour = blank_clip(), str(rng.choice(PATTERNS)), str(rng.choice(list(COLOURS)))
-    y, x = np.mgrid[:HEIGHT, :WIDTH]
-    shift_y, shift_x = rng.integers(16, size=2)
-    row, column = (y + shift_y) // 8 % 2, (x + shift_x) // 8 % 2
-    mask = {
-        "rows": row == 0,
-        "columns": column == 0,
-        "checks": row == column,
-        "dots": (((y + shift_y) % 16 - 8) ** 2 + ((x + shift_x) % 16 - 8) ** 2) < 25,
-        "frame": (np.minimum(y, HEIGHT - 1 - y) < 14) | (np.minimum(x, WIDTH - 1 - x) < 14),
-        "plain": np.ones_like(y, bool),
-    }[pattern]
-    clip[:, mask] = COLOURS[colour]
-    choices, answer = _choose(PATTERNS, pattern, options, rng)
-    return Item("pattern", add_noise(clip, rng), "Which pattern is shown?", choices, answer, (pattern,) * SECONDS)
+    pattern = _any([value for pair in PATTERN_PAIRS for value in pair], rng)
+    scene = Scene("texture", _any(COLOURS, rng), (pattern,) * SECONDS, _seed(rng))
+    offered = _pairs_with(pattern, PATTERN_PAIRS, options, rng)
+    return _item("pattern", scene, "Which pattern is shown?", pattern, offered, rng)
 
 
 def _direction(options: int, rng: np.random.Generator) -> Item:
-    """A large bar that moves: a single frame does not tell."""
-    clip, direction, colour = blank_clip(), str(rng.choice(DIRECTIONS)), str(rng.choice(list(COLOURS)))
-    horizontal = ("left", "middle", "right")
-    vertical = ("top", "centre", "bottom")
-    if direction == "around":
-        path = ("left", "top", "right", "bottom")
-    elif direction == "nowhere":
-        path = (str(rng.choice(list(PLACES))),) * SECONDS
-    else:
-        line = horizontal if direction in ("left", "right") else vertical
-        line = line[::-1] if direction in ("left", "up") else line
-        held = int(rng.integers(3))  # one of the three places lasts two seconds
-        path = tuple(place for i, place in enumerate(line) for _ in range(2 if i == held else 1))
-    jitter = rng.uniform(-4, 4)
-    for frame in range(FRAMES):
-        y, x = PLACES[path[frame // FPS]]
-        if x:
-            _paint_bar(clip, frame, colour, HEIGHT / 2, x + jitter, HEIGHT, 32)
-        else:
-            _paint_bar(clip, frame, colour, y + jitter, WIDTH / 2, 24, WIDTH)
-    choices, answer = _choose(DIRECTIONS, direction, options, rng)
-    return Item("direction", add_noise(clip, rng), "Where does the bar move?", choices, answer, path)
+    direction = _any([value for pair in DIRECTION_PAIRS for value in pair], rng)
+    scene = Scene("moving bar", _any(COLOURS, rng), _path(direction, rng), _seed(rng))
+    offered = _pairs_with(direction, DIRECTION_PAIRS, options, rng)
+    return _item("direction", scene, "Where does the bar move?", direction, offered, rng)
 
 
 def _order(options: int, rng: np.random.Generator) -> Item:
-    """Four full-frame colours, one a second; all four are options, so seeing a colour is not enough."""
-    clip = blank_clip()
+    """All four colours of the clip are options, so that seeing a colour is not enough."""
     colours = tuple(rng.choice(list(COLOURS), SECONDS, replace=False).tolist())
-    for frame in range(FRAMES):
-        clip[frame] = COLOURS[colours[frame // FPS]]
     asked = int(rng.integers(SECONDS))
-    rest = [colour for colour in COLOURS if colour not in colours]
-    pool = [*colours, *rng.choice(rest, options - SECONDS, replace=False).tolist()]
-    order = rng.permutation(options).tolist()
-    choices = tuple(pool[i] for i in order)
+    unseen = [colour for colour in COLOURS if colour not in colours]
+    offered = [*colours, *rng.choice(unseen, options - SECONDS, replace=False).tolist()]
+    scene = Scene("colours", colours[asked], colours, _seed(rng))
     text = f"Which colour comes {ORDINALS[asked]}?"
-    return Item("order", add_noise(clip, rng), text, choices, order.index(asked), colours)
+    return replace(_item("order", scene, text, colours[asked], offered, rng), asked=asked)
 
 
 def _count(options: int, rng: np.random.Generator) -> Item:
-    """The screen flashes in some of the four seconds; zero to four times."""
-    clip, colour = blank_clip(), str(rng.choice(list(COLOURS)))
-    count = int(rng.integers(SECONDS + 1))
+    count, colour = int(rng.integers(len(NUMBERS))), _any(COLOURS, rng)
     lit = set(rng.choice(SECONDS, count, replace=False).tolist())
-    for frame in range(FRAMES):
-        second, phase = divmod(frame, FPS)
-        if second in lit and phase < FPS - 1:  # dark in between, so that two in a row are two
-            clip[frame] = COLOURS[colour]
-    choices, answer = _choose(NUMBERS, NUMBERS[count], options, rng)
-    seen = tuple(colour if second in lit else "grey" for second in range(SECONDS))
-    return Item("count", add_noise(clip, rng), "How often does the screen flash?", choices, answer, seen)
+    scene = Scene("flashes", colour, tuple(colour if s in lit else "grey" for s in range(SECONDS)), _seed(rng))
+    others = [number for number in NUMBERS if number != NUMBERS[count]]
+    offered = [NUMBERS[count], *rng.choice(others, min(options, len(NUMBERS)) - 1, replace=False).tolist()]
+    return _item("count", scene, "How often does the screen flash?", NUMBERS[count], offered, rng)
 
 
 FAMILIES: dict[str, Callable[[int, np.random.Generator], Item]] = {
@@ -144,12 +94,41 @@ FAMILIES: dict[str, Callable[[int, np.random.Generator], Item]] = {
     "order": _order,
     "count": _count,
 }
-MULTI_FRAME = ("direction", "order", "count")
-QUESTION_TEXTS = (
-    "Which colour is the bar?",
-    "Which pattern is shown?",
-    "Where does the bar move?",
-    *(f"Which colour comes {ordinal}?" for ordinal in ORDINALS),
-    "How often does the screen flash?",
-)
-VALUES = (*COLOURS, *PATTERNS, *DIRECTIONS, *NUMBERS)
+MULTI_FRAME = ("direction", "order", "count")  # one frame does not tell
+
+
+def _item(family: str, scene: Scene, text: str, value: str, offered: Sequence[str], rng: np.random.Generator) -> Item:
+    options = tuple(rng.permutation(np.array(offered)).tolist())
+    return Item(family, scene, text, options, options.index(value))
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(1 << 32))
+
+
+def _any(values: Sequence[str] | Mapping[str, object], rng: np.random.Generator) -> str:
+    return str(rng.choice(list(values)))
+
+
+def _pairs_with(value: str, pairs: Pairs, count: int, rng: np.random.Generator) -> list[str]:
+    """`count` values in whole pairs, `value` and its look-alike among them; of an odd count one other is left out."""
+    own = next(pair for pair in pairs if value in pair)
+    rest = [pair for pair in pairs if pair is not own]
+    drawn = rng.permutation(len(rest))[: (count + 1) // 2 - 1]
+    values = [*own, *(other for i in drawn for other in rest[i])]
+    if count % 2:
+        values.remove(_any([other for other in values if other != value], rng))
+    return values
+
+
+def _path(direction: str, rng: np.random.Generator) -> tuple[str, ...]:
+    """Where the bar is in each second: along a line it stays at one of the three places for two seconds."""
+    if direction == "around":
+        return ("left", "top", "right", "bottom")
+    if direction == "nowhere":
+        return (_any([*ACROSS, *DOWN], rng),) * SECONDS
+    line = list(ACROSS if direction in ("left", "right") else DOWN)
+    if direction in ("left", "up"):
+        line.reverse()
+    stay = int(rng.integers(len(line)))
+    return tuple(place for i, place in enumerate(line) for _ in range(2 if i == stay else 1))

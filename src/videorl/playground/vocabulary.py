@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from videorl.playground.questions import PLACES, QUESTION_TEXTS, VALUES
+from videorl.data.templates import LETTER_INSTRUCTION
+from videorl.playground.questions import COLOUR_PAIRS, DIRECTION_PAIRS, NUMBERS, ORDINALS, PATTERN_PAIRS
+from videorl.playground.scenes import ACROSS, DOWN
+from videorl.playground.traces import LETTERS, OPENING
 
-INSTRUCTION = "Answer the multiple-choice question. Reason inside <think>...</think>, then give the final letter."
-LETTERS = "ABCDEF"
-TRACE_WORDS = (
-    "I look at the whole video from its start to its end and note what each second shows in it. "
-    "The first second third last one is clip screen bar moves grey , . so answer that this which option for matches "
-    "correct therefore must be pattern colour frame frames all in turn times flash flashes has been same with"
+_PAIRED = (*COLOUR_PAIRS, *PATTERN_PAIRS, *DIRECTION_PAIRS)
+VALUES = (*(value for pair in _PAIRED for value in pair), *NUMBERS)
+_QUESTIONS = (
+    "Which colour is the bar? Which pattern is shown? Where does the bar move? How often does the screen flash?"
 )
-CHAT_WORDS = ("user", "assistant", "system", "\n", "\n\n", "...", ",", ".", *LETTERS, *"0123456789", " seconds>")
+_ORDERS = f"Which colour comes {' '.join(f'{ordinal}?' for ordinal in ORDINALS)}"
+_TRACES = f"{OPENING} {' '.join(ORDINALS)} {' '.join(VALUES)} {' '.join((*ACROSS, *DOWN))} grey , . so"
+_TIMES = tuple(f"<{time:.1f}" for time in (0.2, 1.4, 2.5, 3.6))  # of a whole clip's frame pairs
 
 
 def _words(text: str) -> set[str]:
-    bare = text.replace("<think>", " ").replace("</think>", " ").split()
-    return {*bare, *(" " + word for word in bare)}
+    """Each word by itself and with a space before it."""
+    words = text.replace("<think>", " ").replace("</think>", " ").split()
+    return {*words, *(f" {word}" for word in words)}
 
 
 WORDS: tuple[str, ...] = tuple(
     sorted(
         {
-            *CHAT_WORDS,
-            *(f"<{tenths / 10:.1f}" for tenths in (2, 13, 14, 25, 36)),  # times of a whole clip's frame pairs
+            *_words(" ".join((LETTER_INSTRUCTION, _QUESTIONS, _ORDERS, _TRACES))),
             *(f"{letter}. {value}" for letter in LETTERS for value in VALUES),
-            *_words(" ".join((INSTRUCTION, TRACE_WORDS, *QUESTION_TEXTS, *VALUES, *PLACES))),
+            *(f" ({letter})" for letter in LETTERS),
+            *("user", "assistant", "system", "\n", "\n\n", " seconds>", *_TIMES, *LETTERS, *"0123456789"),
         }
     )
 )

@@ -1,22 +1,34 @@
-"""The playground: videos, question files and a base model, made from one seed.
+"""The playground: videos, question files, benchmarks and a base model, made from one seed.
 
-FOLDER/train-<family>.parquet   verl-style rows, one file a family
-FOLDER/train-video-r1.json      the same questions as Video-R1 writes them
-FOLDER/videos/*.mp4             one clip a question
-FOLDER/base/                    an ordinary Hugging Face model folder
-FOLDER/manifest.json            the recipe; written last, so a folder that has it is whole
+FOLDER/train-<family>.parquet           verl-style rows, one file a family
+FOLDER/train-video-r1.json              the same questions as Video-R1 writes them
+FOLDER/benchmarks/video-mme.parquet     held out: all families, four options
+FOLDER/benchmarks/perceptioncomp.json   held out: families that need several frames, five options
+FOLDER/benchmarks/video-holmes.json     held out: six options
+FOLDER/videos/*.mp4                     one clip a question
+FOLDER/base/                            an ordinary Hugging Face model folder
+FOLDER/manifest.json                    the recipe; written last, so a folder that has it is whole
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from videorl.playground.formats import Record, write_verl, write_video_r1
-from videorl.playground.questions import FAMILIES, draw_item
+from videorl.playground.formats import (
+    Record,
+    write_perceptioncomp,
+    write_verl,
+    write_video_holmes,
+    write_video_mme,
+    write_video_r1,
+)
+from videorl.playground.questions import FAMILIES, MULTI_FRAME, draw_item
+from videorl.playground.scenes import paint
 from videorl.playground.tiny_model import make_tiny_model
 from videorl.playground.videos import write_mp4
 
@@ -26,33 +38,83 @@ class Recipe:
     """Everything that decides a playground's bytes."""
 
     seed: int
-    questions_per_family: int = 200
-    version: int = 1  # raised whenever the scenes, the wording or the model change
+    questions_per_family: int
+    held_out: int  # questions of each benchmark
+    version: int = 2  # raised whenever the scenes, the wording or the base change
 
 
-def make_playground(folder: Path, seed: int = 0, questions_per_family: int = 200) -> Path:
-    """Make the playground in `folder` unless it is there already, made by the same recipe; returns `folder`."""
-    recipe = Recipe(seed, questions_per_family)
+@dataclass(slots=True, frozen=True)
+class HeldOut:
+    """A benchmark: which families it asks, with how many options, in whose format."""
+
+    name: str
+    suffix: str
+    families: tuple[str, ...]
+    options: int
+    write: Callable[[Path, Sequence[Record]], None]
+
+
+BENCHMARKS = (
+    HeldOut("video-mme", ".parquet", tuple(FAMILIES), 4, write_video_mme),
+    HeldOut("perceptioncomp", ".json", MULTI_FRAME, 5, write_perceptioncomp),
+    HeldOut("video-holmes", ".json", ("colour", "pattern", "direction", "order"), 6, write_video_holmes),
+)
+
+
+def make_playground(folder: Path, seed: int = 0, questions_per_family: int = 320, held_out: int = 150) -> Path:
+    """Make the playground in `folder` unless it is there already, made by the same recipe; returns `folder`.
+
+    The same arguments give the same bytes under the same library versions.
+    """
+    recipe = Recipe(seed, questions_per_family, held_out)
     manifest = folder / "manifest.json"
     if manifest.is_file() and json.loads(manifest.read_text()) == asdict(recipe):
         return folder
     manifest.unlink(missing_ok=True)
-    records = {family: make_records(folder, family, "train", recipe) for family in FAMILIES}
-    for family, rows in records.items():
-        write_verl(folder / f"train-{family}.parquet", rows)
-    write_video_r1(folder / "train-video-r1.json", [row for rows in records.values() for row in rows])
+    write_training_files(folder, recipe)
+    for benchmark in BENCHMARKS:
+        families = [benchmark.families[i % len(benchmark.families)] for i in range(held_out)]
+        records = draw_records(folder, benchmark.name, families, seed, lambda _, options=benchmark.options: options)
+        benchmark.write(benchmark_path(folder, benchmark), records)
     make_tiny_model(folder / "base", seed)
     manifest.write_text(json.dumps(asdict(recipe), indent=2) + "\n")
     return folder
 
 
-def make_records(folder: Path, family: str, split: str, recipe: Recipe) -> list[Record]:
-    """Draw a split's items of one family, write their clips and name them."""
+def benchmark_path(folder: Path, benchmark: HeldOut) -> Path:
+    return folder / "benchmarks" / f"{benchmark.name}{benchmark.suffix}"
+
+
+def write_training_files(folder: Path, recipe: Recipe) -> None:
+    records: list[Record] = []
+    for family in FAMILIES:
+        rows = draw_records(folder, f"train-{family}", [family] * recipe.questions_per_family, recipe.seed, any_options)
+        write_verl(folder / f"train-{family}.parquet", rows)
+        records += rows
+    write_video_r1(folder / "train-video-r1.json", records)
+
+
+def any_options(rng: np.random.Generator) -> int:
+    """Four to six."""
+    return int(rng.integers(4, 7))
+
+
+def draw_records(
+    folder: Path,
+    split: str,
+    families: Sequence[str],
+    seed: int,
+    options: Callable[[np.random.Generator], int],
+) -> list[Record]:
+    """Draw a split's items, one for each entry of `families`, and write their clips.
+
+    Every item has a random state of its own, from (seed, split, number): no split repeats another's clips.
+    """
     records = []
-    for number in range(recipe.questions_per_family):
-        rng = np.random.default_rng([recipe.seed, *f"{split}/{family}".encode(), number])
-        item = draw_item(family, int(rng.integers(4, 7)), rng)
-        video = f"videos/{split}-{family}-{number:05d}.mp4"
-        write_mp4(folder / video, item.clip)
-        records.append(Record(f"{split}-{family}-{number:05d}", video, item))
+    for number, family in enumerate(families):
+        rng = np.random.default_rng([seed, number, *split.encode()])
+        item = draw_item(family, options(rng), rng)
+        name = f"{split}-{number:05d}"
+        write_mp4(folder / "videos" / f"{name}.mp4", paint(item.scene))
+        records.append(Record(name, f"videos/{name}.mp4", item))
     return records
