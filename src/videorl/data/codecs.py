@@ -65,6 +65,15 @@ def read_frames(path: Path) -> Frames:
         raise ValueError(f"{path}: damaged: {error}") from None
 
 
+def read_codec(path: Path) -> str:
+    """The form in which a file holds its frames.
+
+    Raises:
+        FileNotFoundError, ValueError: as `read_frames`.
+    """
+    return _map_tensors(path)[1].get("codec", "unknown")
+
+
 def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The tensors of a safetensors file as read-only maps (the library's own reader copies them)."""
     size = path.stat().st_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,9 @@ def load_dataset(data: DataConfig, seed: int) -> tuple[Dataset, list[FileReport]
     return dataset, list(reports.values())
 
 
-def kept_questions(rows: Iterable[ReadRow], reports: dict[Path, FileReport]) -> Iterator[Question]:
+def kept_questions(
+    rows: Iterable[ReadRow], reports: dict[Path, FileReport], on_drop: Callable[[Drop], object] = lambda _: None
+) -> Iterator[Question]:
     """The usable questions of `rows`, each under an id of its own; `reports` is filled on the way.
 
     Ids restart in many formats. A second question of the same id is dropped where it is the same question, else it is
@@ -81,23 +83,22 @@ def kept_questions(rows: Iterable[ReadRow], reports: dict[Path, FileReport]) -> 
         report = reports.setdefault(row.path, FileReport(row.path, row.format))
         outcome = row.outcome
         if isinstance(outcome, Question):
-            first, outcome = outcome.id, _told_apart(outcome, seen)
-            if outcome is None:
-                detail = f"{row.path}, row {row.number}: the same question as {first} before it"
-                report.add(replace(row, outcome=Drop(DropReason.DUPLICATE, detail)))
-                continue
+            outcome = _told_apart(outcome, seen, f"{row.path}, row {row.number}")
+        report.add(replace(row, outcome=outcome))
+        if isinstance(outcome, Question):
             yield outcome
-        report.add(row)
+        else:
+            on_drop(outcome)
 
 
-def _told_apart(question: Question, seen: dict[str, int]) -> Question | None:
-    """The question under the first free id; None where one of those ids is this very question."""
+def _told_apart(question: Question, seen: dict[str, int], place: str) -> Question | Drop:
+    """The question under the first free id; a drop where one of those ids is this very question."""
     clips = tuple((medium.path, medium.start, medium.end) for medium in question.media)
     content = hash((question.text, question.options, question.answer, clips))
     name, number = question.id, 1
     while name in seen:
         if seen[name] == content:
-            return None
+            return Drop(DropReason.DUPLICATE, f"{place}: the same question as {name} before it")
         number += 1
         name = f"{question.id}#{number}"
     seen[name] = content

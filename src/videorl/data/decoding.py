@@ -29,6 +29,7 @@ from videorl.errors import QuestionDropped
 from videorl.types import Drop, DropReason, Frames, FrameSampling, Media
 
 _SEEK_BEYOND = 16  # frames: decoding through fewer is cheaper than a seek
+_CONTAINERS = "mov,matroska,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,obu,ivf,flv,asf,ogg,mxf,nut,rm,wtv,gif"
 _READ_ERRORS = (FFmpegError, OSError, ValueError)
 
 
@@ -97,7 +98,7 @@ def _decode_video(media: Media, sampling: FrameSampling, threads: int) -> Frames
 
 def _plan(media: Media, sampling: FrameSampling) -> tuple[Timeline, list[int], str]:
     """All frames of the file, the indices of those that are wanted, and the codec's name."""
-    with av.open(media.path, metadata_errors="replace") as container:
+    with _open(media) as container:
         stream = _picture_stream(container, media)
         codec = stream.codec_context.name
         timeline = read_timeline(container, stream)
@@ -161,7 +162,7 @@ class _Found:
 
 def _pick(media: Media, timeline: Timeline, found: _Found, strict: bool, threads: int) -> None:
     """Fill `found`: run by run from keyframes, then whatever is still missing in one pass from the start."""
-    with av.open(media.path, metadata_errors="replace") as container:
+    with _open(media) as container:
         stream = _picture_stream(container, media)
         if strict:
             stream.codec_context.options = {"err_detect": "explode"}
@@ -267,6 +268,15 @@ def _picture(frame: VideoFrame, height: int, width: int) -> UInt8[np.ndarray, "H
         height, width = width, height
     scaled = frame.reformat(width=width, height=height, format="rgb24", interpolation="BICUBIC")
     return np.ascontiguousarray(np.rot90(scaled.to_ndarray(), turns))
+
+
+def _open(media: Media) -> InputContainer:
+    """Containers of pictures only, from files only: a playlist would name other files, or addresses."""
+    options = {"protocol_whitelist": "file", "format_whitelist": _CONTAINERS}
+    try:
+        return av.open(media.path, options=options, metadata_errors="replace")
+    except FFmpegError as error:
+        raise _broken(media, f"not a video that can be opened ({error.strerror})") from None
 
 
 def _picture_stream(container: InputContainer, media: Media) -> VideoStream:

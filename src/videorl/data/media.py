@@ -92,3 +92,19 @@ def _without_scheme(path: str) -> str:
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         raise invalid(f"media path {path!r} is not on this machine; download it and write a path or file://")
     return unquote(path[len("file://") + len(parts.netloc) :])
+
+
+class DistinctMedia:
+    """Each medium once, numbered in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self.all: list[Media] = []
+        self._numbers: dict[object, int] = {}
+
+    def number(self, medium: Media) -> int:
+        limits = tuple(sorted(medium.limits.items()))
+        key = (medium.path, medium.start, medium.end, limits, medium.frames, medium.shuffle)
+        number = self._numbers.setdefault(key, len(self.all))
+        if number == len(self.all):
+            self.all.append(medium)
+        return number

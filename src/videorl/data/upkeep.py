@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from videorl.data.codecs import read_frames
+from videorl.data.codecs import read_codec, read_frames
 
 SUFFIX = ".safetensors"
 _STALE_SECONDS = 24 * 3600.0  # an incoming file this old was left by a writer that died
@@ -26,6 +27,15 @@ class Usage:
 def usage(root: Path) -> Usage:
     sizes = [entry.stat().st_size for entry in _entries(root)]
     return Usage(len(sizes), sum(sizes))
+
+
+def codecs(root: Path) -> dict[str, int]:
+    """How many files hold their frames in which form."""
+    counts: Counter[str] = Counter()
+    for entry in _entries(root):
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            counts[read_codec(Path(entry.path))] += 1
+    return dict(counts)
 
 
 def verify(root: Path) -> Iterator[tuple[Path, str | None]]:
