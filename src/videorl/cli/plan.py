@@ -60,12 +60,16 @@ def _estimates(config: Config, response_tokens: int, device_gib: float, peak_tfl
     if not (config.model.path / "config.json").is_file():
         return {"missing": f"{config.model.path}/config.json: not there, so no work and memory of the model"}
     shape = ModelShape.of_folder(config.model.path)
-    work = work_of_a_step(config, shape, response_tokens)
-    memory = memory_of_a_device(config, shape, device_gib)
-    pace = peak_tflops * 1e12 * _EFFICIENCY
-    return {
+    work = work_of_a_step(config, shape, min(response_tokens, config.rollout.max_response_tokens))
+    document: dict[str, Any] = {
         "model": {"parameters": shape.parameters, "text": shape.text.parameters, "vision": shape.vision.parameters},
         "work": asdict(work) | {"separate_over_shared": work.separate / work.training},
+    }
+    if config.cluster.device == "cpu":
+        return document
+    memory = memory_of_a_device(config, shape, device_gib)
+    pace = peak_tflops * 1e12 * _EFFICIENCY
+    return document | {
         "memory_gib": asdict(memory) | {"trainer": memory.trainer, "rollout": memory.rollout, "device": device_gib},
         "seconds": {
             "training_gpu": work.training / pace,
@@ -93,9 +97,19 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _model_lines(document: dict[str, Any]) -> Iterator[str]:
-    model, work, memory, seconds = (document[key] for key in ("model", "work", "memory_gib", "seconds"))
+    model, work = document["model"], document["work"]
     sizes = f"{model['parameters']:,} parameters (text {model['text']:,}, vision {model['vision']:,})"
     yield f"model                   {sizes}"
+    yield f"a prompt and a response {work['prompt_tokens']:,} and {work['response_tokens']:,} tokens"
+    yield (
+        f"work of a fit step      training {work['training']:.3g} FLOP (n separate sequences would take "
+        f"{work['separate_over_shared']:.1f} times as much), rollout {work['rollout']:.3g} FLOP"
+    )
+    if "memory_gib" in document:
+        yield from _gpu_lines(document["memory_gib"], document["seconds"])
+
+
+def _gpu_lines(memory: dict[str, Any], seconds: dict[str, Any]) -> Iterator[str]:
     yield (
         f"trainer rank, GiB       {memory['trainer']:.1f} of {memory['device']:.0f}: "
         f"state {memory['trainer_state']:.1f}, gathered {memory['trainer_unit']:.1f}, "
@@ -105,11 +119,6 @@ def _model_lines(document: dict[str, Any]) -> Iterator[str]:
         f"rollout device, GiB     {memory['rollout']:.1f} of {memory['device']:.0f}: "
         f"weights {memory['rollout_weights']:.1f}, cache {memory['rollout_cache']:.1f} "
         f"({memory['cache_tokens']:,} tokens a replica)"
-    )
-    yield f"a prompt and a response {work['prompt_tokens']:,} and {work['response_tokens']:,} tokens"
-    yield (
-        f"work of a fit step      training {work['training']:.3g} FLOP "
-        f"({work['separate_over_shared']:.1f}x that with n separate sequences), rollout {work['rollout']:.3g} FLOP"
     )
     yield (
         f"at {seconds['efficiency']:.0%} of {seconds['peak_tflops']:.0f} TFLOPS    "
