@@ -17,10 +17,12 @@ from videorl.cli.ask import ask
 from videorl.cli.bench import bench
 from videorl.cli.card import card
 from videorl.cli.compare import compare
+from videorl.cli.data import app as data_app
 from videorl.cli.demo import demo
 from videorl.cli.doctor import doctor
 from videorl.cli.evaluate import evaluate
 from videorl.cli.export import export
+from videorl.cli.frames import frames
 from videorl.cli.plan import plan
 from videorl.cli.playground import app as playground_app
 from videorl.cli.score import score
@@ -46,9 +48,11 @@ app.command()(card)
 app.command()(ask)
 app.command()(plan)
 app.command()(score)
+app.command()(frames)
 app.command()(view)
 app.command()(doctor)
 app.command()(bench)
+app.add_typer(data_app, name="data")
 app.add_typer(playground_app, name="playground")
 
 

@@ -232,3 +232,13 @@ def test_rotation_of_an_untouched_file_is_none(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "plain.mp4", AT_TWENTY)
     set_rotation(path, 0)
     assert_true_frames(decode(video(path), SAMPLING), AT_TWENTY)
+
+
+def test_a_playlist_under_a_videos_name_opens_nothing_else(tmp_path: Path) -> None:
+    write_clip(tmp_path / "secret.mp4", AT_TWENTY)
+    (tmp_path / "list.mp4").write_text("#EXTM3U\n#EXT-X-TARGETDURATION:5\n#EXTINF:5,\nsecret.mp4\n#EXT-X-ENDLIST\n")
+    (tmp_path / "concat.mp4").write_text("ffconcat version 1.0\nfile secret.mp4\n")
+    for name in ("list.mp4", "concat.mp4"):
+        reason, detail = reason_of(tmp_path / name)
+        assert reason is DropReason.VIDEO_BROKEN
+        assert "not a video that can be opened" in detail
