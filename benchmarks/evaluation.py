@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import platform
 import tempfile
 import time
@@ -40,7 +41,6 @@ from videorl.eval.run_folder import ModelChoice
 from videorl.eval.settings import EvalSettings, replica_settings
 from videorl.eval.setup import evaluation_config
 from videorl.rewards.reward import MultipleChoice
-from videorl.rollout.vllm_engine import VllmEngine
 from videorl.types import FrameRef, FrameSampling, Media, Question
 
 SETTINGS = (
@@ -67,6 +67,8 @@ class CountingPool(DecoderPool):
 
 async def ours(config: Config, model: Path, benchmark: Benchmark, out: Path) -> tuple[float, float, int]:
     """(seconds from the first row to the report, seconds that the engine took to start, videos decoded)."""
+    from videorl.rollout.vllm_engine import VllmEngine
+
     pool = CountingPool(config.data.decode_workers, config.data.decode_timeout)
     store = FrameStore(config.store_dir, config.data.frame_sampling, pool)
     began = time.perf_counter()
@@ -142,7 +144,7 @@ def measure(model: Path, questions: Path, media_root: Path | None, rows: int) ->
         "unit": "rows/s",
         "counts": {
             "rows": count,
-            "videos": len({q.media for q in benchmark.questions}),
+            "videos": len({q.media[0].path for q in benchmark.questions}),
             "decoded": {"ours": decoded, "theirs": count},
             "engine_start_seconds": started,
             "same_responses": sum(mine[i] == text for i, text in theirs.items()),
@@ -152,6 +154,7 @@ def measure(model: Path, questions: Path, media_root: Path | None, rows: int) ->
 
 
 def main() -> None:
+    os.environ["VLLM_LOGGING_STREAM"] = "ext://sys.stderr"  # standard output is the document's
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=Path("playground/base"))
     parser.add_argument("--questions", type=Path, default=Path("playground/train-video-r1.json"))

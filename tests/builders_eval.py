@@ -1,9 +1,15 @@
-"""Small predictions and questions for tests of the evaluation."""
+"""Small predictions and questions, and a scripted engine, for tests of the evaluation."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
+import numpy as np
+
 from videorl.eval.predictions import Prediction
-from videorl.types import Media, Question
+from videorl.eval.runner import Row
+from videorl.types import Media, Prompt, Question, Rollout, Sampling, WeightHandle
 
 
 def question(number: int = 0, *, answer: int = 1, options: int = 4, video: str | None = None) -> Question:
@@ -40,3 +46,36 @@ def prediction(
         finish_reason=None if error else "stop",
         error=error,
     )
+
+
+class Scripted:
+    """Answers B, or what its script does with a request."""
+
+    def __init__(self, name: str, script: Callable[[str], None] = lambda _: None) -> None:
+        self.name = name
+        self.asked: list[str] = []
+        self.busy = self.most = 0
+        self._script = script
+
+    async def generate(self, request_id: str, prompt: Prompt, n: int, sampling: Sampling) -> list[Rollout]:
+        self.asked.append(request_id)
+        self.busy += 1
+        self.most = max(self.most, self.busy)
+        await asyncio.sleep(0)
+        self.busy -= 1
+        self._script(request_id)
+        ids = np.array([1, 2, 3], np.int32)
+        return [
+            Rollout(ids, np.zeros(3, np.float32), np.zeros(3, np.int32), f"<think>{'x' * 100}</think>B", "stop")
+        ] * n
+
+    async def load_weights(self, handle: WeightHandle) -> None: ...
+
+    async def version(self) -> int:
+        return 0
+
+    async def close(self) -> None: ...
+
+
+def prepare(row: Row) -> Prompt:
+    return Prompt("", np.array([1], np.int32), np.array([1], np.int32), ())

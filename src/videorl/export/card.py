@@ -16,6 +16,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from huggingface_hub.repocard import metadata_load
 
 from videorl.config import Config
+from videorl.data.rows import expand
 from videorl.data.templates import Template, template_named
 from videorl.errors import UserError
 from videorl.eval.comparison import Comparison, compare_predictions
@@ -141,6 +142,14 @@ def _license(base: Path) -> str | None:
     return str(metadata["license"]) if metadata and "license" in metadata else None
 
 
+def _train_files(config: Config) -> list[Path]:
+    """The files that the patterns of data.train stand for, or the patterns where the files are gone."""
+    try:
+        return expand(config.data.train)
+    except UserError:
+        return list(config.data.train)
+
+
 # ── sections ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -161,7 +170,7 @@ def _front_matter(facts: Facts) -> ModelCardData:
         pipeline_tag=_MODEL_CARD_TASK,
         license=facts.license,
         tags=["video", "multiple-choice", "reinforcement-learning", "grpo", "videorl"],
-        datasets=sorted({path.stem for path in facts.config.data.train}),
+        datasets=sorted({path.stem for path in _train_files(facts.config)}),
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
@@ -251,7 +260,7 @@ def _training(facts: Facts) -> str:
         f"{c.trainer.betas[0]:g} / {c.trainer.betas[1]:g}, weight decay {c.trainer.weight_decay:g}, "
         f"gradient clip {c.trainer.grad_clip:g}",
         "asynchrony": f"staleness {c.async_.staleness:g}, at most {c.async_.max_lag} versions of lag",
-        "data": ", ".join(sorted(path.name for path in c.data.train)) + f"; {c.data.epochs} epoch(s) planned",
+        "data": ", ".join(path.name for path in _train_files(c)) + f"; {c.data.epochs} epoch(s) planned",
         "frames": f"at most {c.data.max_frames} of at most {c.data.max_pixels:,} pixels, {c.data.fps:g} a second",
         "lengths": f"prompt up to {c.data.max_prompt_tokens:,} tokens, response up to "
         f"{c.rollout.max_response_tokens:,}",

@@ -1,55 +1,20 @@
 """The runner's logic with scripted engines; real ones stand in tests/system/test_evaluation.py."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from builders_eval import question
+from builders_eval import Scripted, prepare, question
 from videorl.errors import DeadlineExceeded, EngineDied, QuestionDropped, VideorlError
 from videorl.eval.predictions import Prediction, PredictionFile, read_predictions
 from videorl.eval.runner import Row, Runner
 from videorl.rewards.reward import MultipleChoice, Unscored
-from videorl.types import Drop, DropReason, Prompt, Question, Rollout, Sampling, WeightHandle
+from videorl.types import Drop, DropReason, Prompt, Question, Rollout, Sampling
 
 ROWS = [Row("made", question(n)) for n in range(12)]
 GREEDY = Sampling(0.0, 64)
-
-
-class Scripted:
-    """Answers B, or what its script does with a request."""
-
-    def __init__(self, name: str, script: Callable[[str], None] = lambda _: None) -> None:
-        self.name = name
-        self.asked: list[str] = []
-        self.busy = self.most = 0
-        self._script = script
-
-    async def generate(self, request_id: str, prompt: Prompt, n: int, sampling: Sampling) -> list[Rollout]:
-        self.asked.append(request_id)
-        self.busy += 1
-        self.most = max(self.most, self.busy)
-        await asyncio.sleep(0)
-        self.busy -= 1
-        self._script(request_id)
-        ids = np.array([1, 2, 3], np.int32)
-        return [
-            Rollout(ids, np.zeros(3, np.float32), np.zeros(3, np.int32), f"<think>{'x' * 100}</think>B", "stop")
-        ] * n
-
-    async def load_weights(self, handle: WeightHandle) -> None: ...
-
-    async def version(self) -> int:
-        return 0
-
-    async def close(self) -> None: ...
-
-
-def prepare(row: Row) -> Prompt:
-    return Prompt("", np.array([1], np.int32), np.array([1], np.int32), ())
 
 
 def runner(
