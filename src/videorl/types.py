@@ -244,7 +244,8 @@ class UpdateBatch:
     """The groups of one optimizer step. Made by the controller; read by the trainer.
 
     `denominator` counts the response tokens of ALL the update's groups, those with zero advantage included, over all
-    ranks and micro-batches; `groups` holds only what has to be computed.
+    ranks and micro-batches; `groups` holds only what has to be computed. `probe` is a group without advantage that
+    shows how far engine and trainer differ, where none of `groups` holds a token sampled under the present weights.
     """
 
     step: int  # the fit step it belongs to, from 1
@@ -252,6 +253,7 @@ class UpdateBatch:
     version: int  # the version whose weights the step began with
     groups: tuple[TrainGroup, ...]
     denominator: int
+    probe: TrainGroup | None = None
 
 
 @dataclass(slots=True, frozen=True)

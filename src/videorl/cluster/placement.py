@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import ray
 import torch
+from ray._private import ray_constants
 from ray.util.placement_group import PlacementGroup, placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -37,6 +38,14 @@ _ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 _CPU_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
+
+# All processes on this machine: nothing listens where another machine could reach it. The first name makes Ray take
+# 127.0.0.1 for the node's address, which it otherwise replaces by one that other machines reach.
+_LOOPBACK_ENVIRONMENT = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "VLLM_HOST_IP": "127.0.0.1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
 
 
 def resolve_device(setting: Literal["auto", "cpu", "gpu"]) -> Device:
@@ -76,6 +85,9 @@ def placed(cluster: ClusterConfig, bundles: Sequence[float]) -> Iterator[Placeme
     """
     device = resolve_device(cluster.device)
     environment = _ENVIRONMENT | (_CPU_ENVIRONMENT if device == "cpu" else {})
+    loopback = cluster.address is None
+    if loopback:
+        environment |= _LOOPBACK_ENVIRONMENT
     os.environ |= {name: value for name, value in environment.items() if name not in os.environ}
     _start_ray(cluster, device, sum(bundles))
     try:
@@ -86,9 +98,6 @@ def placed(cluster: ClusterConfig, bundles: Sequence[float]) -> Iterator[Placeme
                 f"cluster: {sum(bundles):g} {unit}s could not be reserved within {PLACEMENT_TIMEOUT:g} s; "
                 f"Ray has {ray.cluster_resources().get(unit, 0):g}"
             )
-        loopback = cluster.address is None
-        if loopback:
-            environment |= {"GLOO_SOCKET_IFNAME": "lo"} if device == "cpu" else {}
         yield Placement(group, device, loopback, environment)
     finally:
         ray.shutdown()
@@ -102,6 +111,7 @@ def _start_ray(cluster: ClusterConfig, device: Device, devices: float) -> None:
         except (ConnectionError, ValueError) as error:
             raise UserError(f"cluster.address = {cluster.address!r}: {str(error).splitlines()[0]}") from None
         return
+    ray_constants.ENABLE_RAY_CLUSTER = False  # what the environment's name says to processes that start later
     if device == "cpu":
         options["num_cpus"] = max(devices, 1)
     ray.init(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from transformers import AutoTokenizer
 
@@ -32,6 +32,7 @@ from videorl.data.templates import as_given, template_named
 from videorl.data.tokens import TokenRules
 from videorl.monitor.monitor import Monitor, open_monitor
 from videorl.monitor.recorder import Advantages
+from videorl.orchestration.calls import first_fault
 from videorl.orchestration.checkpoints import Checkpoint
 from videorl.orchestration.controller import Controller, Rolls
 from videorl.orchestration.ledger import Ledger
@@ -73,10 +74,8 @@ async def _reinforce(config: Config) -> None:
     async with _session(config, dataset, reports, advantages) as session:
         placement = session.place(bundles(config))
         transport = weight_transport(config)
-        ranks = await session.opened.enter_async_context(
-            trainer(placement, TrainerJob(config, tokens, objective, transport))
-        )
-        engines = await session.opened.enter_async_context(_engines(placement, config, tokens, transport))
+        job = TrainerJob(config, tokens, objective, transport)
+        ranks, engines = await session.started(trainer(placement, job), _engines(placement, config, tokens, transport))
         pool = EnginePool(engines, patience=config.rollout.start_timeout)
         rolls = Rollouter(session.store, prompts, pool, reward, tokens, config.sampling, config.algo.group_size)
         await session.control(rolls, engines, ranks)
@@ -90,7 +89,7 @@ async def _imitate(config: Config) -> None:
     async with _session(config, dataset, reports, equal_weights) as session:
         placement = session.place([1.0] * config.cluster.trainer_ranks)
         job = TrainerJob(config, tokens, SupervisedObjective(), transport=None)
-        ranks = await session.opened.enter_async_context(trainer(placement, job))
+        (ranks,) = await session.started(trainer(placement, job))
         rolls = Demonstrations(session.store, prompts, tokenizer, config.rollout.max_response_tokens)
         await session.control(rolls, (), ranks)
 
@@ -112,6 +111,18 @@ class _Session:
 
     def place(self, bundles: Sequence[float]) -> Placement:
         return self.opened.enter_context(placed(self.config.cluster, bundles))
+
+    async def started(self, *parts: AbstractAsyncContextManager[Any]) -> list[Any]:
+        """Start slow parts at once; they end with the session. The first fault, or a signal, ends every start."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                watch = tasks.create_task(self.stop.stopped())
+                starts = [tasks.create_task(self.opened.enter_async_context(part)) for part in parts]
+                await asyncio.gather(*starts)
+                watch.cancel()
+        except BaseExceptionGroup as faults:
+            raise first_fault(faults) from None
+        return [start.result() for start in starts]
 
     async def control(self, rolls: Rolls, engines: Sequence[Engine], ranks: Trainer) -> None:
         controller = Controller(

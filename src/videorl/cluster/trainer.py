@@ -33,7 +33,7 @@ from videorl.rollout.weights import SharedMemorySender, WeightSender, shared_mem
 from videorl.train.objective import Objective
 from videorl.train.optimizer import learning_rate
 from videorl.train.rank import RankUpdate, TrainerRank, compute_dtype
-from videorl.types import UpdateBatch, UpdateReport, WeightHandle
+from videorl.types import TrainGroup, UpdateBatch, UpdateReport, WeightHandle
 
 
 @dataclass(slots=True, frozen=True)
@@ -99,13 +99,20 @@ class RayTrainer:
         await self._all(lambda actor, rank: actor.start.remote(self._job, rank, address, device))
 
     async def update(self, batch: UpdateBatch) -> UpdateReport:
-        """Plan, then let all ranks compute. An update without any advantage takes no step and no rank's time."""
-        if not batch.groups:
+        """Plan, then let all ranks compute. An update without any advantage takes no step."""
+        probed = await self._spread("mismatch", batch, (batch.probe,)) if batch.probe else {}
+        if batch.groups:
+            report: UpdateReport = await self._spread("update", batch, batch.groups)
+        else:
             rate = learning_rate(self._config.trainer, batch.step)
-            return UpdateReport(False, "no_advantage", None, rate, 0.0, {}, {}, 0.0)
-        plan = plan_micro_batches(batch.groups, len(self._actors), self._config.trainer.token_budget)
-        empty = replace(batch, groups=())
-        return await self._call("update", lambda rank: (RankUpdate(empty, plan[rank]),))
+            report = UpdateReport(False, "no_advantage", None, rate, 0.0, {}, {}, 0.0)
+        return replace(report, metrics={**report.metrics, **probed})
+
+    async def _spread(self, method: str, batch: UpdateBatch, groups: tuple[TrainGroup, ...]) -> Any:
+        """`method` of every rank, each with its share of `groups`."""
+        plan = plan_micro_batches(groups, len(self._actors), self._config.trainer.token_budget)
+        empty = replace(batch, groups=(), probe=None)
+        return await self._call(method, lambda rank: (RankUpdate(empty, plan[rank]),))
 
     async def stage_weights(self, version: int) -> WeightHandle:
         return await self._call("stage_weights", lambda rank: (version,))

@@ -13,13 +13,21 @@ from videorl.types import Branch, Group, TrainGroup, UpdateBatch
 def update_batch(step: int, index: int, version: int, groups: Sequence[Group], advantages: Advantages) -> UpdateBatch:
     """The update's groups that have any advantage, and the response tokens of all of them as the denominator."""
     prepared = [train_group(group, advantages) for group in groups]
+    computed = tuple(group for group in prepared if any(branch.advantage for branch in group.branches))
+    # Only before the fit step's first optimizer step are there tokens of the very weights that the trainer holds.
+    fresh = [group for group in prepared if _holds(group, version)] if index == 0 else []
     return UpdateBatch(
         step=step,
         index=index,
         version=version,
-        groups=tuple(group for group in prepared if any(branch.advantage for branch in group.branches)),
+        groups=computed,
         denominator=sum(group.response_tokens for group in prepared),
+        probe=fresh[0] if fresh and not any(_holds(group, version) for group in computed) else None,
     )
+
+
+def _holds(group: TrainGroup, version: int) -> bool:
+    return any((branch.versions == version).any() for branch in group.branches)
 
 
 def train_group(group: Group, advantages: Advantages) -> TrainGroup:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from jaxtyping import Int
 
 from videorl.batching.plan import MicroBatch
@@ -104,6 +105,18 @@ class TrainerRank:
             counts=counts,
             seconds=time.monotonic() - started,
         )
+
+    @torch.no_grad()
+    def mismatch(self, work: RankUpdate) -> dict[str, float]:
+        """How far engine and trainer differ on tokens sampled under the present weights, at most, over all ranks."""
+        largest = torch.tensor(0.0, dtype=torch.float64, device=self.device)
+        for prepared in self._prepared(work):
+            logprobs, _ = self.policy(prepared.row, prepared.videos)
+            difference = (logprobs - prepared.row.old_logprobs).abs()[prepared.row.fresh]
+            if len(difference):
+                largest = torch.maximum(largest, difference.max().double())
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+        return {"logprob/max_diff": largest.item()}
 
     @torch.no_grad()
     def logprobs(self, micro_batches: Sequence[MicroBatch]) -> list[np.ndarray]:

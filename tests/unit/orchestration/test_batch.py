@@ -27,3 +27,14 @@ def test_a_response_without_tokens_counts_with_its_score_but_is_no_branch() -> N
         advantages,
     )
     assert [b.advantage for b in both.branches] == pytest.approx([0.7071], abs=1e-4)
+
+
+def test_a_group_without_advantage_is_the_probe_where_no_other_holds_tokens_of_the_present_weights() -> None:
+    old, level = group(0, versions=(1, 1)), group(1, scores=(1.0, 1.0), versions=(1, 2))
+    probed = update_batch(3, 0, 2, [old, level], advantages)
+    assert [g.key for g in probed.groups] == ["0:toy/0"]
+    assert probed.probe is not None
+    assert probed.probe.key == "0:toy/1"
+    assert update_batch(3, 1, 2, [old, level], advantages).probe is None
+    assert update_batch(3, 0, 2, [group(0, versions=(2, 2)), level], advantages).probe is None
+    assert update_batch(3, 0, 3, [old, level], advantages).probe is None
