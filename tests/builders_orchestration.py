@@ -287,8 +287,10 @@ class WatchedMonitor(Monitor):
 
     watch: Watch
 
-    def groups(self, step: int, version: int, groups: Sequence[Group]) -> None:
+    def groups(self, step: int, version: int | None, groups: Sequence[Group]) -> None:
         super().groups(step, version, groups)
+        if version is None:
+            return
         for g in groups:
             self.watch.trained.append((g.issued.key, version))
             self.watch.spent.append(g.issued.key)

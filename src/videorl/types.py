@@ -210,6 +210,7 @@ class DroppedQuestion:
 
     issued: IssuedQuestion
     drop: Drop
+    group: Group | None = None  # where there were responses, and every one of them was dropped
 
 
 # ── the update ──────────────────────────────────────────────────────────────────────────────────────────────────────

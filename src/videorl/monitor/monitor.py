@@ -51,8 +51,8 @@ class Monitor:
         self._events.append({"time": time.time(), "kind": kind, "step": step, **facts})
         self._console.event(kind, facts)
 
-    def groups(self, step: int, version: int, groups: Sequence[Group]) -> None:
-        """Groups that fit step `step` trained, which began at `version`: a line for each response."""
+    def groups(self, step: int, version: int | None, groups: Sequence[Group]) -> None:
+        """Groups that fit step `step` trained at `version`, or dropped whole (None): a line for each response."""
         file = self._rollouts_of(step)
         for group in groups:
             for line in rollout_lines(step, version, group, self._advantages):

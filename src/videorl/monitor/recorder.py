@@ -14,8 +14,8 @@ from videorl.types import Group, ScoredRollout
 Advantages = Callable[[Float64[np.ndarray, "m"]], Float64[np.ndarray, "m"]]
 
 
-def rollout_lines(step: int, version: int, group: Group, advantages: Advantages) -> Iterator[dict[str, Any]]:
-    """One object for each response of a group that fit step `step` trained at `version`."""
+def rollout_lines(step: int, version: int | None, group: Group, advantages: Advantages) -> Iterator[dict[str, Any]]:
+    """One object for each response of a group that fit step `step` trained at `version`, or dropped whole (None)."""
     scores = np.array([r.score.score for r in group.responses if r.score], dtype=np.float64)
     of_scored = iter(advantages(scores).tolist())
     question = group.issued.question
@@ -38,7 +38,7 @@ def rollout_lines(step: int, version: int, group: Group, advantages: Advantages)
         }
 
 
-def _sampled(response: ScoredRollout, version: int) -> dict[str, Any]:
+def _sampled(response: ScoredRollout, version: int | None) -> dict[str, Any]:
     rollout = response.rollout
     span = [int(rollout.versions[0]), int(rollout.versions[-1])] if len(rollout.versions) else None
     return {

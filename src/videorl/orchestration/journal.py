@@ -79,6 +79,8 @@ class Journal:
     def question_dropped(self, dropped: DroppedQuestion, step: int) -> None:
         self._meter.question_dropped(dropped.drop.reason)
         self._dropped("question_dropped", dropped.issued.key, dropped.drop, step)
+        if dropped.group:
+            self._monitor.groups(step, None, [dropped.group])
 
     def waited(self, seconds: float) -> None:
         """The trainer had nothing to do."""

@@ -89,11 +89,12 @@ class Rollouter:
         except QuestionDropped as dropped:
             return DroppedQuestion(issued, dropped.drop)
         responses = await asyncio.gather(*(self._score(issued.question, prompt, rollout) for rollout in rollouts))
+        group = Group(issued, prompt, tuple(responses), issued_version, time.monotonic() - began)
         if all(response.drop for response in responses):
             counts = Counter(response.drop.reason for response in responses if response.drop)
             detail = f"{issued.key}: " + ", ".join(f"{count} {reason}" for reason, count in counts.items())
-            return DroppedQuestion(issued, Drop(DropReason.NO_USABLE_RESPONSE, detail))
-        return Group(issued, prompt, tuple(responses), issued_version, time.monotonic() - began)
+            return DroppedQuestion(issued, Drop(DropReason.NO_USABLE_RESPONSE, detail), group)
+        return group
 
     def _ask(self, question: Question) -> Prompt:
         refs = [self._source.reference(media) for media in question.media]

@@ -72,7 +72,7 @@ class TrainerRank:
             self.family,
             attention_kind(config.model.attention, device),
             objective.temperature,
-            torch.from_numpy(forbidden).long(),
+            torch.tensor(forbidden, dtype=torch.long),
             config.trainer.logprob_chunk,
         )
         if config.model.freeze_vision:

@@ -115,6 +115,8 @@ async def test_a_group_without_any_usable_response_is_a_dropped_question_that_sa
     dropped = await rollouter(engine).run(ISSUED, lambda: 0)
     assert isinstance(dropped, DroppedQuestion)
     assert dropped.drop == Drop(DropReason.NO_USABLE_RESPONSE, "0:q1: 1 unscorable, 1 forbidden_token")
+    assert dropped.group is not None
+    assert [r.drop.reason for r in dropped.group.responses if r.drop] == ["unscorable", "forbidden_token"]
 
 
 async def test_a_question_that_cannot_be_asked_keeps_its_reason() -> None:
