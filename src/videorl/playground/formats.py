@@ -74,21 +74,23 @@ def write_video_r1(path: Path, records: Sequence[Record]) -> None:
 
 
 def write_conversations(
-    path: Path, records: Sequence[Record], prompts: Sequence[str], responses: Sequence[str]
+    path: Path, records: Sequence[Record], prompts: Sequence[str], responses: Sequence[str], *, videos: bool
 ) -> None:
     """JSON lines of one user turn and one answer each, as ms-swift has them: messages and videos.
 
     Args:
         prompts: the whole user's turn of each record without its video.
         responses: without the end token.
+        videos: false: the questions are asked without their clips.
     """
+    mark = "<video>" if videos else ""
     rows = [
         {
             "messages": [
-                {"role": "user", "content": f"<video>{prompt}"},
+                {"role": "user", "content": mark + prompt},
                 {"role": "assistant", "content": response},
             ],
-            "videos": [record.video],
+            "videos": [record.video] if videos else [],
         }
         for record, prompt, response in zip(records, prompts, responses, strict=True)
     ]

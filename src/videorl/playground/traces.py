@@ -2,7 +2,8 @@
 
 The careful teacher is always right and brings a model to see. The hasty one has habits: in most of the clips that show
 the first value of a pair in `HABITS` it notes or concludes the other. A model that learns from it sees well and is
-systematically wrong in places, which is what reinforcement learning then has to mend.
+systematically wrong in places: what it does in most cases it also does when it answers greedily, and what it does in
+the others is what reinforcement learning has to find.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ HASTE = 0.65  # how often the hasty teacher follows a habit
 
 # Which value is taken for which other one. Colours and patterns are misseen; the rest is seen and wrongly concluded.
 HABITS: Mapping[str, Mapping[str, str]] = {
-    "colour": {"orange": "red", "purple": "blue", "white": "yellow", "black": "green"},
-    "pattern": {"columns": "rows", "dots": "checks", "rows": "columns"},
+    "colour": {"orange": "red", "purple": "blue", "blue": "purple", "white": "yellow", "black": "green"},
+    "pattern": {"columns": "rows", "rows": "columns", "dots": "checks", "frame": "plain"},
     "direction": {"left": "right", "right": "left", "up": "down", "down": "up"},
     "order": {"second": "third", "third": "second"},
-    "count": {"one": "two", "three": "four"},
+    "count": {"one": "two", "two": "one", "three": "four"},
 }
 
 

@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 from videorl.playground.formats import (
     Record,
     write_perceptioncomp,
@@ -27,10 +25,9 @@ from videorl.playground.formats import (
     write_video_mme,
     write_video_r1,
 )
-from videorl.playground.questions import FAMILIES, MULTI_FRAME, draw_item
-from videorl.playground.scenes import paint
+from videorl.playground.questions import FAMILIES, MULTI_FRAME
+from videorl.playground.records import any_options, draw_records
 from videorl.playground.tiny_model import make_tiny_model
-from videorl.playground.videos import write_mp4
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,29 +89,3 @@ def write_training_files(folder: Path, recipe: Recipe) -> None:
         write_verl(folder / f"train-{family}.parquet", rows)
         records += rows
     write_video_r1(folder / "train-video-r1.json", records)
-
-
-def any_options(rng: np.random.Generator) -> int:
-    """Four to six."""
-    return int(rng.integers(4, 7))
-
-
-def draw_records(
-    folder: Path,
-    split: str,
-    families: Sequence[str],
-    seed: int,
-    options: Callable[[np.random.Generator], int],
-) -> list[Record]:
-    """Draw a split's items, one for each entry of `families`, and write their clips.
-
-    Every item has a random state of its own, from (seed, split, number): no split repeats another's clips.
-    """
-    records = []
-    for number, family in enumerate(families):
-        rng = np.random.default_rng([seed, number, *split.encode()])
-        item = draw_item(family, options(rng), rng)
-        name = f"{split}-{number:05d}"
-        write_mp4(folder / "videos" / f"{name}.mp4", paint(item.scene))
-        records.append(Record(name, f"videos/{name}.mp4", item))
-    return records
