@@ -33,6 +33,7 @@ from videorl.data.prompt import PromptBuilder, VideoInput, video_input
 from videorl.data.sampling import sampling_for
 from videorl.data.store import FrameStore
 from videorl.data.templates import letter
+from videorl.data.tokens import TokenRules
 from videorl.eval.benchmarks import Benchmark, load_benchmark
 from videorl.eval.evaluation import Evaluation
 from videorl.eval.predictions import read_predictions, weights_digest
@@ -92,7 +93,7 @@ def plain_loop(config: Config, folder: Path, questions: Sequence[Question]) -> t
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
     processor: Any = AutoProcessor.from_pretrained(folder, local_files_only=True)
     prompts, judge = PromptBuilder(folder, letter, config.data.max_prompt_tokens), MultipleChoice()
-    limit = config.eval.max_response_tokens
+    limit, masked = config.eval.max_response_tokens, TokenRules.of_model(folder).forbidden.tolist()
     responses: dict[str, str] = {}
     began = time.perf_counter()
     for question in questions:
@@ -108,8 +109,8 @@ def plain_loop(config: Config, folder: Path, questions: Sequence[Question]) -> t
             **VideoInput.PROCESSOR_KWARGS,
         )
         with torch.no_grad():
-            ids = model.generate(**inputs, max_new_tokens=limit, do_sample=False)[0, inputs.input_ids.shape[1] :]
-        responses[question.id] = processor.decode(ids, skip_special_tokens=True)
+            ids = model.generate(**inputs, max_new_tokens=limit, do_sample=False, suppress_tokens=masked)
+        responses[question.id] = processor.decode(ids[0, inputs.input_ids.shape[1] :], skip_special_tokens=True)
         judge(question, responses[question.id], thinks=prompt.thinks)
     return time.perf_counter() - began, responses
 

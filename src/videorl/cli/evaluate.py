@@ -126,8 +126,10 @@ def _evaluate_model(
     choice = find_model(model)
     resolved = evaluation_config(choice, out, config_file=config, overrides=overrides)
     evaluator, benchmarks = questions.evaluator(resolved), questions.benchmarks(resolved)
-    with _progress(sum(len(b.questions) for b in benchmarks) * (1 + len(questions.probes))) as progress:
-        (report,) = asyncio.run(evaluator.evaluate(choice.folder, {out: benchmarks}, name=model, progress=progress))
+    with _progress() as (pending, progress):
+        (report,) = asyncio.run(
+            evaluator.evaluate(choice.folder, {out: benchmarks}, name=model, pending=pending, progress=progress)
+        )
     typer.echo(json.dumps(report_json(report), ensure_ascii=False, indent=2) if as_json else _shown(report))
     _say(f"{out / 'report.md'}")
     if not report.complete:
@@ -184,22 +186,25 @@ def _line(report: Report) -> str:
 
 
 @contextmanager
-def _progress(rows: int) -> Iterator[Callable[[Prediction], None]]:
-    """A bar on standard error: rows of this session, and their accuracy so far."""
+def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[Prediction], None]]]:
+    """A bar on standard error: the rows that are left, and the accuracy of those that were asked."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("asking", total=rows)
+        task = bar.add_task("starting")
         asked = right = 0
+
+        def pending(rows: int) -> None:
+            bar.update(task, total=rows, description="asking" if rows else "all rows are answered already")
 
         def advance(prediction: Prediction) -> None:
             nonlocal asked, right
             asked, right = asked + 1, right + prediction.correct
             bar.update(task, advance=1, description=f"accuracy so far {right / asked:.3f}")
 
-        yield advance
+        yield pending, advance
 
 
 def _say(line: str) -> None:

@@ -40,9 +40,15 @@ class Evaluator:
         work: Mapping[Path, Sequence[Benchmark]],
         *,
         name: str | None = None,
+        pending: Callable[[int], None] = lambda _: None,
         progress: Callable[[Prediction], None] = lambda _: None,
     ) -> list[Report]:
         """Ask a model the benchmarks of each output folder. Engines start only if some row is not answered yet.
+
+        Args:
+            name: of the model in the report; its folder where there is none.
+            pending: told how many rows have to be asked.
+            progress: told of each as it is answered.
 
         Raises:
             UserError: the folder is no model, or another evaluation writes to an output folder.
@@ -52,8 +58,9 @@ class Evaluator:
         store = FrameStore.from_config(self.config.data, self.config.store_dir)
         try:
             parts = {out: self._evaluation(model, store, benchmarks) for out, benchmarks in work.items()}
-            pending = sum(part.pending(weights, out) for out, part in parts.items())
-            async with self._engines(model, pending) as engines:
+            left = sum(part.pending(weights, out) for out, part in parts.items())
+            pending(left)
+            async with self._engines(model, left) as engines:
                 return [
                     await part.run(name or str(model), weights, engines, out, progress) for out, part in parts.items()
                 ]
