@@ -172,11 +172,11 @@ def _pick(media: Media, timeline: Timeline, found: _Found, strict: bool, threads
             for key, run in _runs(timeline, found.missing()):
                 if key:
                     container.seek(int(timeline.pts[key]), stream=stream)
-                _walk(_decoded(container, stream, timeline), run, found, give_up_late=bool(key))
+                _walk(_decoded(container, stream, timeline, run), run, found, give_up_late=bool(key))
         if missing := found.missing():
             if not timeline.by_order:
                 container.seek(int(timeline.pts[0]), stream=stream)
-            _walk(_decoded(container, stream, timeline), missing, found, give_up_late=False)
+            _walk(_decoded(container, stream, timeline, missing), missing, found, give_up_late=False)
 
 
 def _runs(timeline: Timeline, wanted: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
@@ -215,13 +215,22 @@ def _walk(decoded: Iterator[tuple[int, VideoFrame]], run: Sequence[int], found: 
         found.take_instead(index, (before,))
 
 
-def _decoded(container: InputContainer, stream: VideoStream, timeline: Timeline) -> Iterator[tuple[int, VideoFrame]]:
-    """(index, picture) in the order shown. After an error nothing is trusted until the next keyframe."""
+def _decoded(
+    container: InputContainer, stream: VideoStream, timeline: Timeline, wanted: Sequence[int]
+) -> Iterator[tuple[int, VideoFrame]]:
+    """(index, picture) in the order shown. After an error nothing is trusted until the next keyframe.
+
+    Pictures that are neither wanted nor needed by others are not decoded, where they can be told by their times.
+    """
+    decoder = stream.codec_context
+    wanted_pts = {int(timeline.pts[index]) for index in wanted}
     index_of = {int(p): i for i, p in enumerate(timeline.pts)}
     counted, trusted, last = 0, True, -1
     for packet in _packets(container, stream):
+        if packet is not None and not timeline.by_order:
+            decoder.skip_frame = "DEFAULT" if packet.pts in wanted_pts else "NONREF"
         try:
-            frames = stream.decode(packet) if packet is not None else stream.decode(None)
+            frames = decoder.decode(packet)
         except (FFmpegError, OSError):
             trusted, counted = False, counted + 1
             continue
