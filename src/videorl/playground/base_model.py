@@ -114,7 +114,7 @@ def stage_config(folder: Path, stage: Stage, model: Path, seed: int) -> Config:
                 "token_budget": 16_384,
                 "activation_checkpointing": False,
             },
-            "checkpoint": {"every": stage.updates},
+            "checkpoint": {"every": 100, "keep": 1},
             "cluster": {"device": "cpu", "devices_per_node": 2, "trainer_ranks": 1, "rollout_devices": 1},
         }
     )

@@ -16,7 +16,7 @@ from videorl.playground.questions import ORDINALS, Item
 
 LETTERS = "ABCDEF"
 OPENING = "I look at the whole video from its start to its end ."
-HASTE = 0.65  # how often the hasty teacher follows a habit
+HASTE = 0.75  # how often the hasty teacher follows a habit
 
 # Which value is taken for which other one. Colours and patterns are misseen; the rest is seen and wrongly concluded.
 HABITS: Mapping[str, Mapping[str, str]] = {
