@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from transformers import AutoConfig
 
 from videorl.config import Config
 from videorl.data.tokens import TokenRules
+from videorl.errors import UserError
 from videorl.eval.prompts import PromptForm
 from videorl.rollout.settings import EngineSettings
 from videorl.types import Sampling
@@ -87,12 +89,23 @@ def compute_dtype(config: Config) -> Dtype:
 
 
 def replica_settings(config: Config, model: Path) -> list[EngineSettings]:
-    """What each evaluation replica of a model folder is started with: as in training, with evaluation's own limits."""
+    """What each evaluation replica of a model folder is started with: as in training, with evaluation's own limits.
+
+    Raises:
+        UserError: the model has fewer positions than the longest prompt and answer need.
+    """
     tokens, device = TokenRules.of_model(model), device_of(config)
+    longest = config.data.max_prompt_tokens + config.eval.max_response_tokens
+    positions = AutoConfig.from_pretrained(model, local_files_only=True).get_text_config().max_position_embeddings
+    if longest > positions:
+        raise UserError(
+            f"data.max_prompt_tokens + eval.max_response_tokens = {longest} are more than the {positions} positions of "
+            f"{model}: lower eval.max_response_tokens"
+        )
     return [
         replace(
             EngineSettings.of_config(config, tokens, number, device=device, weight_transport="shm", folder=model),
-            max_model_len=config.data.max_prompt_tokens + config.eval.max_response_tokens,
+            max_model_len=longest,
             tensor_parallel=config.eval.tensor_parallel,
             max_num_seqs=min(config.rollout.max_num_seqs, ROWS_IN_FLIGHT),
             media_in_flight=ROWS_IN_FLIGHT,

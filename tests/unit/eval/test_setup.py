@@ -3,9 +3,11 @@ from pathlib import Path
 import pytest
 
 from videorl.config import build_config, dump_toml
+from videorl.errors import UserError
 from videorl.eval.run_folder import ModelChoice, RunFolder
-from videorl.eval.settings import EvalSettings
+from videorl.eval.settings import EvalSettings, replica_settings
 from videorl.eval.setup import evaluation_config
+from videorl.playground.tiny_model import make_tiny_model
 
 
 @pytest.fixture
@@ -52,3 +54,14 @@ def test_overrides_come_on_top(run: RunFolder, tmp_path: Path) -> None:
     overrides = ["eval.temperature=0.7", "data.max_frames=16"]
     config = evaluation_config(ModelChoice(run.model(20), run, 20), tmp_path / "out", overrides=overrides)
     assert (config.eval.temperature, config.data.max_frames) == (0.7, 16)
+
+
+def test_a_length_beyond_the_model_is_refused_by_key(tmp_path: Path) -> None:
+    make_tiny_model(tmp_path / "model", seed=0)
+    choice = ModelChoice(tmp_path / "model")
+    config = evaluation_config(choice, tmp_path / "out", overrides=["data.max_prompt_tokens=512"])
+    with pytest.raises(UserError, match=r"= 4608 are more than the 4096 positions .* lower eval.max_response_tokens"):
+        replica_settings(config, choice.folder)
+    fitting = ["data.max_prompt_tokens=512", "eval.max_response_tokens=64", "eval.replicas=3"]
+    replicas = replica_settings(evaluation_config(choice, tmp_path / "out", overrides=fitting), choice.folder)
+    assert [(one.replica, one.max_model_len) for one in replicas] == [(0, 576), (1, 576), (2, 576)]
