@@ -22,7 +22,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from videorl.playground.demo import demo_tree
 from videorl.playground.world import make_playground
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 STEPS, GROUPS, RESPONSES, OUTSTANDING, MAX_LAG = 8, 8, 8, 11, 2
 
@@ -46,7 +46,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> StoppedAndResumed:
     world = make_playground(folder / "playground", seed=1, questions_per_family=20)
     tree: dict[str, Any] = demo_tree(world, folder / "run")
     tree["run"]["max_steps"] = STEPS
-    tree["rollout"]["max_response_tokens"] = 192  # long enough to be under way when weights are published
+    # Long responses, few at a time: some are always under way when weights are published.
+    tree["rollout"] |= {"max_response_tokens": 192, "max_num_seqs": 16}
     tree["checkpoint"] = {"every": 3}
     config = folder / "config.toml"
     config.write_text(tomli_w.dumps(tree))
@@ -55,17 +56,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> StoppedAndResumed:
     try:
         wait_for_step(folder / "run", 4, process)
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=120)
+        said = process.communicate(timeout=300)
     finally:
         process.kill()
     stopped = subprocess.CompletedProcess(command, process.returncode, *said)
     (folder / "status-when-stopped.json").write_bytes((folder / "run" / "status.json").read_bytes())
-    resumed = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    resumed = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     return StoppedAndResumed(folder / "run", stopped, resumed)
 
 
 def wait_for_step(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 900
     while time.monotonic() < deadline and process.poll() is None:
         status = folder / "status.json"
         if status.exists() and json.loads(status.read_text())["step"] >= step:

@@ -110,7 +110,9 @@ class _Session:
     store: FrameStore
 
     def place(self, bundles: Sequence[float]) -> Placement:
-        return self.opened.enter_context(placed(self.config.cluster, bundles))
+placement = self.opened.enter_context(placed(self.config.cluster, bundles))
+        self.stop.listen()  # Ray took the signals
+        return placement
 
     async def started(self, *parts: AbstractAsyncContextManager[Any]) -> list[Any]:
         """Start slow parts at once; they end with the session. The first fault, or a signal, ends every start."""

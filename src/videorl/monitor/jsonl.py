@@ -16,6 +16,9 @@ from typing import Any
 
 from videorl.errors import VideorlError
 
+# What str.splitlines takes for the end of a line and JSON would leave as it is.
+_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
+
 
 class JsonlFile:
     """Appends; the only writer of its file."""
@@ -55,7 +58,8 @@ class JsonlFile:
 
 def to_json(tree: Mapping[str, Any]) -> str:
     """One line of strict JSON; a number that is not finite is null."""
-    return json.dumps(_strict(tree), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_strict(tree), ensure_ascii=False, allow_nan=False)
+    return text.translate(_LINE_ENDS)
 
 
 def _strict(value: Any) -> Any:

@@ -20,10 +20,14 @@ class StopSignal:
         self._by = ""
 
     def __enter__(self) -> Self:
+        self.listen()
+        return self
+
+    def listen(self) -> None:
+        """Take the signals (again: libraries that are started meanwhile take them for themselves)."""
         loop = asyncio.get_running_loop()
         for number in self._SIGNALS:
             loop.add_signal_handler(number, self.ask, number.name)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None

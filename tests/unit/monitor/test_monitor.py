@@ -79,8 +79,9 @@ def test_every_response_is_recorded_with_what_it_was_worth_or_why_it_was_dropped
 
 def test_text_that_is_no_unicode_is_still_one_line_of_json(tmp_path: Path) -> None:
     file = JsonlFile(tmp_path / "x.jsonl")
-    file.append({"text": "a\nb\u2028\ud800 红"})
-    assert json.loads((tmp_path / "x.jsonl").read_bytes().split(b"\n")[0])["text"] == "a\nb\u2028\ud800 红"
+    file.append({"text": "a\nb\u2028\x85\u2029\ud800 红"})
+    (line,) = (tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["text"] == "a\nb\u2028\x85\u2029\ud800 红"
 
 
 def test_a_full_disk_is_one_line_and_leaves_no_half_line(tmp_path: Path) -> None:
