@@ -110,7 +110,7 @@ class _Session:
     store: FrameStore
 
     def place(self, bundles: Sequence[float]) -> Placement:
-placement = self.opened.enter_context(placed(self.config.cluster, bundles))
+        placement = self.opened.enter_context(placed(self.config.cluster, bundles))
         self.stop.listen()  # Ray took the signals
         return placement
 
