@@ -31,7 +31,7 @@ class Buffer:
         self._finished: list[Group] = []  # oldest first
         self._spent = 0
         self._peak = 0
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # of the next change; each change has an event of its own
         self._idle = Stopwatch(asyncio.get_running_loop().time)  # on while no engine has a request
         self._idle.switch(True)
 
@@ -109,9 +109,9 @@ class Buffer:
             DeadlineExceeded: nothing has changed for `stalled` seconds (None: what is waited for has its own deadline).
         """
         while not ready():
-            self._changed.clear()
+            changed = self._changed
             try:
-                await asyncio.wait_for(self._changed.wait(), stalled)
+                await asyncio.wait_for(changed.wait(), stalled)
             except TimeoutError:
                 raise DeadlineExceeded(
                     f"no group has moved for {stalled:g} s: {len(self._preparing)} in preparation, "
@@ -121,7 +121,9 @@ class Buffer:
     def wake(self) -> None:
         """Whoever waits looks again."""
         self._idle.switch(not self._sampling)
+        # Never cleared: one waiter must not take back what another, whose wait has not begun yet, has to see.
         self._changed.set()
+        self._changed = asyncio.Event()
 
     # ── what a fit step's record asks ───────────────────────────────────────────────────────────────────────────
 

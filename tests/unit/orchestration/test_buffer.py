@@ -108,3 +108,23 @@ def test_idle_time_is_that_without_any_request_in_an_engine() -> None:
 async def _move_once(buffer: Buffer, after: float) -> None:
     await asyncio.sleep(after)
     buffer.issue(group(0).issued)
+
+
+async def test_a_change_is_not_lost_to_a_waiter_who_looks_again_before_the_other_waits() -> None:
+    """With a deadline the wait begins one turn of the loop later than the look; another waiter may look in between."""
+    buffer = Buffer()
+    buffer.issue(group(0).issued)
+    never = asyncio.create_task(buffer.until(lambda: False, stalled=None))
+    await asyncio.sleep(0)
+    buffer.wake()  # `never` will look again, in the turn in which `trained` begins to wait and the group finishes
+    trained = asyncio.create_task(buffer.until(lambda: buffer.finished == 1, stalled=5.0))
+    finish = asyncio.create_task(_finish(buffer))
+    again = asyncio.create_task(buffer.until(lambda: False, stalled=None))
+    await asyncio.wait_for(trained, 1.0)
+    await finish
+    for task in (never, again):
+        task.cancel()
+
+
+async def _finish(buffer: Buffer) -> None:
+    buffer.finish(group(0))
