@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def answering_blind(model: str, attempts: int) -> AsyncIterator[tuple[AnswerBlind, int]]:
+async def answering_blind(
+    model: str, attempts: int, overrides: Sequence[str]
+) -> AsyncIterator[tuple[AnswerBlind, int]]:
     """An engine in this process, sampling `attempts` answers at temperature 1, and how many questions it takes at once.
 
-    `model` is a folder, RUN, RUN@STEP or RUN@keeper; prompt and reward are those that its weights were trained under.
+    `model` is a folder, RUN, RUN@STEP or RUN@keeper; prompt and reward are those that its weights were trained
+    under, with `overrides` on top.
     """
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # standard output is the command's own
     from videorl.data.prompt import PromptBuilder
     from videorl.data.store import FrameStore
     from videorl.data.templates import template_named
@@ -35,7 +40,7 @@ async def answering_blind(model: str, attempts: int) -> AsyncIterator[tuple[Answ
 
     choice = find_model(model)
     with TemporaryDirectory(prefix="videorl-blind-") as scratch:
-        config = evaluation_config(choice, Path(scratch), overrides=[f'data.store="{scratch}"'])
+        config = evaluation_config(choice, Path(scratch), overrides=[*overrides, f'data.store="{scratch}"'])
         form = "auto" if config.data.prompt == "as-given" else config.data.prompt
         template = template_named(form, config.reward.name)
         prompts = PromptBuilder(choice.folder, template, config.data.max_prompt_tokens)

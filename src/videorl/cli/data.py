@@ -113,7 +113,7 @@ def prepare(
         source.close()
     counts = None
     if out is not None:
-        shares = _ask_blind(preparation, blind_model, blind_attempts) if blind_model else {}
+        shares = _ask_blind(preparation, blind_model, blind_attempts, overrides or []) if blind_model else {}
         with NormalisedFile(out) as file:
             counts = preparation.write(file, shares, blind_drop)
     document = prepared_document(preparation.files, filled, counts)
@@ -234,13 +234,13 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _ask_blind(preparation: Preparation, model: str, attempts: int) -> dict[str, float]:
+def _ask_blind(preparation: Preparation, model: str, attempts: int, overrides: list[str]) -> dict[str, float]:
     """Each usable question's share of right answers without its video."""
     from videorl.cli.blind import answering_blind
     from videorl.data.blind import blind_shares
 
     async def ask() -> dict[str, float]:
-        async with answering_blind(model, attempts) as (answer, in_flight):
+        async with answering_blind(model, attempts, overrides) as (answer, in_flight):
             return {q.id: share async for q, share in blind_shares(preparation.usable(), answer, in_flight)}
 
     return asyncio.run(ask())

@@ -84,7 +84,8 @@ class _Seen:
     """What is kept of the questions: numbers, and each distinct medium once."""
 
     media: DistinctMedia = field(default_factory=DistinctMedia)
-    media_of_row: list[tuple[int, ...]] = field(default_factory=list)
+    media_of_row: list[tuple[int, ...]] = field(default_factory=list)  # equal tuples are one
+    tuples: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
     text_tokens: array[int] = field(default_factory=lambda: array("l"))
     asked: set[int] = field(default_factory=set)
     texts: array[int] = field(default_factory=lambda: array("q"))
@@ -93,7 +94,7 @@ class _Seen:
 
     def add(self, question: Question, lengths: PromptLengths | None) -> None:
         numbers = tuple(self.media.number(medium) for medium in question.media)
-        self.media_of_row.append(numbers)
+        self.media_of_row.append(self.tuples.setdefault(numbers, numbers))
         asked = hash((question.text, question.options, numbers))
         self.repeated += asked in self.asked
         self.asked.add(asked)

@@ -78,7 +78,7 @@ def kept_questions(
     Ids restart in many formats. A second question of the same id is dropped where it is the same question, else it is
     told apart by a number.
     """
-    seen: dict[str, int] = {}
+    seen: dict[int, int] = {}  # hash of an id → hash of what it asks: a hundred thousand ids are many strings
     for row in rows:
         report = reports.setdefault(row.path, FileReport(row.path, row.format))
         outcome = row.outcome
@@ -91,17 +91,17 @@ def kept_questions(
             on_drop(outcome)
 
 
-def _told_apart(question: Question, seen: dict[str, int], place: str) -> Question | Drop:
+def _told_apart(question: Question, seen: dict[int, int], place: str) -> Question | Drop:
     """The question under the first free id; a drop where one of those ids is this very question."""
     clips = tuple((medium.path, medium.start, medium.end) for medium in question.media)
     content = hash((question.text, question.options, question.answer, clips))
     name, number = question.id, 1
-    while name in seen:
-        if seen[name] == content:
+    while hash(name) in seen:
+        if seen[hash(name)] == content:
             return Drop(DropReason.DUPLICATE, f"{place}: the same question as {name} before it")
         number += 1
         name = f"{question.id}#{number}"
-    seen[name] = content
+    seen[hash(name)] = content
     return question if number == 1 else replace(question, id=name)
 
 

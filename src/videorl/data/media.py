@@ -99,12 +99,12 @@ class DistinctMedia:
 
     def __init__(self) -> None:
         self.all: list[Media] = []
-        self._numbers: dict[object, int] = {}
+        self._numbers: dict[int, int] = {}  # by hash: keys of their own would take more than the media
 
     def number(self, medium: Media) -> int:
         limits = tuple(sorted(medium.limits.items()))
         key = (medium.path, medium.start, medium.end, limits, medium.frames, medium.shuffle)
-        number = self._numbers.setdefault(key, len(self.all))
+        number = self._numbers.setdefault(hash(key), len(self.all))
         if number == len(self.all):
             self.all.append(medium)
         return number

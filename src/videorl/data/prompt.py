@@ -92,9 +92,11 @@ class PromptBuilder:
         rendered = tokenizer.apply_chat_template(
             chat, chat_template=self._processor.chat_template, tokenize=False, add_generation_prompt=True
         )
-        self._head, found, self._tail = str(rendered).partition(_USER_TURN)
+        head, found, tail = str(rendered).partition(_USER_TURN)
         if not found:
             raise UserError(f"{processor_folder}: its chat template leaves out the user's turn")
+        self._head, self._tail = self._cut(head), self._cut(tail)
+        self._thinks = tail.rstrip().endswith("<think>")
 
     def build(self, question: Question, media: Sequence[tuple[FrameRef, Frames]]) -> Prompt:
         """The prompt of a question whose media are `media`, in order.
@@ -118,7 +120,7 @@ class PromptBuilder:
             bare_ids=np.array(bare, np.int32),
             token_ids=np.array(tokens, np.int32),
             frames=tuple(ref for ref, _ in media),
-            thinks=self._tail.rstrip().endswith("<think>"),
+            thinks=self._thinks,
         )
 
     def media_tokens(self, frames: Frames) -> int:
@@ -137,17 +139,16 @@ class PromptBuilder:
     def _pieces(self, parts: Sequence[str | Slot]) -> Iterator[tuple[str, bool]]:
         """(text, is a control token) in order. The user's text and the wrapper's plain text are one piece where they
         meet, as they are when a prompt is tokenised as a whole."""
-        yield from self._merged([*self._trusted(self._head), *self._user(parts), *self._trusted(self._tail)])
+        yield from self._merged([*self._head, *self._user(parts), *self._tail])
 
     def _user(self, parts: Sequence[str | Slot]) -> Iterator[tuple[str, bool]]:
         for part in parts:
             yield (self._video_token, True) if isinstance(part, Slot) else (part, False)
 
-    def _trusted(self, text: str) -> Iterator[tuple[str, bool]]:
+    def _cut(self, text: str) -> list[tuple[str, bool]]:
         """Text of the chat wrapper, cut at its control tokens."""
         pattern = "|".join(re.escape(token) for token in sorted(self._special, key=len, reverse=True))
-        for piece in re.split(f"({pattern})", text):
-            yield piece, piece in self._special
+        return [(piece, piece in self._special) for piece in re.split(f"({pattern})", text)]
 
     @staticmethod
     def _merged(pieces: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
