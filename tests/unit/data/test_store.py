@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +142,34 @@ def test_many_threads_that_want_the_same_frames_decode_once(store: FrameStore, p
     assert len(seen) == 8
     assert len(set(seen)) == 1
     assert pool.decoded == 1
+
+
+def test_processes_that_ask_for_the_same_frames_at_once_end_with_one_file(clip: Path, tmp_path: Path) -> None:
+    script = f"""
+from pathlib import Path
+from videorl.data.pool import DecoderPool
+from videorl.data.store import FrameStore
+from videorl.types import FrameSampling, Media
+pool = DecoderPool(1, 60.0)
+store = FrameStore(Path({str(tmp_path / "shared")!r}), FrameSampling(), pool)
+print("ready", flush=True)
+input()
+print(int(store.load(store.reference(Media("video", {str(clip)!r}))).pixels.sum()))
+pool.close()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([sys.executable, "-c", script], **pipes) for _ in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    sums = {process.communicate(timeout=60)[0] for process in processes}
+    assert len(sums) == 1
+    assert usage(store_root(tmp_path / "shared")).files == 1
+    assert not list(store_root(tmp_path / "shared").glob("incoming/*"))
 
 
 def test_a_damaged_file_is_found_by_verify_and_made_again_on_load(
