@@ -164,7 +164,7 @@ def _watch_run(
         work: dict[Path, Sequence[Benchmark]] = {out: benchmarks}
         if held_out:
             work[out / "validation"] = held_out
-        reports = await evaluator.evaluate(model, work, name=f"{path}@{out.name.removeprefix('step-')}")
+        reports = await evaluator.evaluate(model, work, name=f"{path}@{int(out.name.removeprefix('step-'))}")
         _say(_line(reports[0]))
         return all(report.complete for report in reports)
 
