@@ -19,12 +19,11 @@ import tomli_w
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from videorl.playground.demo import demo_tree
 from videorl.playground.world import make_playground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-STEPS, GROUPS, RESPONSES, OUTSTANDING, MAX_LAG = 8, 8, 8, 11, 2
+STEPS, GROUPS, RESPONSES, OUTSTANDING, MAX_LAG, BROKEN = 8, 8, 8, 11, 2, 5
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,11 +43,9 @@ class StoppedAndResumed:
 def run(tmp_path_factory: pytest.TempPathFactory) -> StoppedAndResumed:
     folder = tmp_path_factory.mktemp("run")
     world = make_playground(folder / "playground", seed=1, questions_per_family=20)
-    tree: dict[str, Any] = demo_tree(world, folder / "run")
-    tree["run"]["max_steps"] = STEPS
-    # Long responses, few at a time: some are always under way when weights are published.
-    tree["rollout"] |= {"max_response_tokens": 192, "max_num_seqs": 16}
-    tree["checkpoint"] = {"every": 3}
+    for video in sorted((world / "videos").glob("train-*.mp4"))[:: 100 // BROKEN]:
+        video.write_bytes(video.read_bytes()[:100])
+    tree = config_tree(world, folder / "run")
     config = folder / "config.toml"
     config.write_text(tomli_w.dumps(tree))
     command = [str(Path(sys.executable).with_name("videorl")), "train", str(config)]
@@ -63,6 +60,40 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> StoppedAndResumed:
     (folder / "status-when-stopped.json").write_bytes((folder / "run" / "status.json").read_bytes())
     resumed = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     return StoppedAndResumed(folder / "run", stopped, resumed)
+
+
+def config_tree(world: Path, run: Path) -> dict[str, Any]:
+    """Two ranks and two replicas; one group at a time in each, so that some are under way at every publication."""
+    return {
+        "run": {"dir": str(run), "max_steps": STEPS},
+        "model": {"path": str(world / "base")},
+        "data": {
+            "train": [str(world / "train-*.parquet")],
+            "media_root": str(world),
+            "fps": 2.0,
+            "max_frames": 8,
+            "max_pixels": 8_192,
+            "max_prompt_tokens": 512,
+            "decode_workers": 1,
+        },
+        "rollout": {
+            "max_response_tokens": 192,
+            "block_size": 32,
+            "max_num_seqs": RESPONSES,
+            "max_batched_tokens": 2_048,
+            "kv_cache_gib": 0.5,
+        },
+        "trainer": {
+            "prompts_per_update": 4,
+            "updates_per_step": 2,
+            "lr": 1e-4,
+            "warmup_steps": 2,
+            "token_budget": 4_096,
+            "activation_checkpointing": False,
+        },
+        "checkpoint": {"every": 3},
+        "cluster": {"device": "cpu", "devices_per_node": 4, "trainer_ranks": 2, "rollout_devices": 2},
+    }
 
 
 def wait_for_step(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
@@ -102,12 +133,15 @@ def test_every_step_stands_once_in_the_metrics(run):
     assert [line["step"] for line in run.lines("metrics.jsonl")] == list(range(1, STEPS + 1))
 
 
-def test_each_question_was_trained_exactly_once(run):
+def test_each_question_was_trained_exactly_once_or_dropped_with_its_reason(run):
     with sqlite3.connect(run.folder / "ledger.sqlite") as ledger:
         states = Counter(row[0] for row in ledger.execute("select state from questions"))
+        reasons = {row[0] for row in ledger.execute("select reason from questions where state = 'dropped'")}
         by_step = dict(ledger.execute("select step, count(*) from questions where state = 'trained' group by step"))
     assert states["trained"] == STEPS * GROUPS
-    assert set(states) == {"trained", "pending"}
+    assert set(states) == {"trained", "pending", "dropped"}
+    assert 1 <= states["dropped"] <= BROKEN
+    assert reasons == {"video_broken"}
     assert by_step == dict.fromkeys(range(1, STEPS + 1), GROUPS)
     asked = [line["question"] for s in range(1, STEPS + 1) for line in run.lines(f"rollouts/step-{s:06d}.jsonl")]
     assert set(Counter(asked).values()) == {RESPONSES}
