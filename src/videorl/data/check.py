@@ -6,6 +6,7 @@ and a prompt is taken to be as long as the sampling allows.
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -152,7 +153,8 @@ def _check_media(seen: _Seen, sampling: FrameSampling, opened: Opened | None) ->
 
     there: list[int] = []
     for number, medium in enumerate(seen.media.all):
-        if all(Path(name).exists() for name in medium.frames or (medium.path,)):
+        # os.path says False of a name that no file can have, where Path raises.
+        if all(os.path.exists(name) for name in medium.frames or (medium.path,)):  # noqa: PTH110
             there.append(number)
         else:
             note(number, "video_missing", f"{medium.path}: no such file")

@@ -32,6 +32,8 @@ class MediaResolver:
         path = self._remapped(_without_scheme(written.strip()))
         if not path or "\0" in path:
             raise invalid("a media path is empty")
+        if any("\ud800" <= character <= "\udfff" for character in path):
+            raise invalid(f"media path {path!r} is no text that can name a file")
         if path.startswith("/"):
             return os.path.normpath(path)
         root = os.path.abspath(self.root)

@@ -76,7 +76,7 @@ def resolve_answer(value: Any, options: Sequence[str]) -> int:
     """
     if isinstance(value, str):
         index = _resolve_string(value, options)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and value == int(value):
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
         index = int(value)
     else:
         index = None

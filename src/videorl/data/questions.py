@@ -66,17 +66,20 @@ def read_questions(
     the adapter instead of recognising it from the first row's fields.
 
     Raises:
-        UserError: a file that is missing, unreadable or of no known format.
+        UserError: a file that is missing, unreadable, without rows or of no known format.
     """
     for path in expand(files):
         resolver = MediaResolver(media_root or path.parent, remap or {})
         chosen: Adapter | None = adapter_named(format) if format else None
+        number = 0
         for number, row in enumerate(read_rows(path), start=1):
             if isinstance(row, Drop):
                 yield ReadRow(path, number, chosen.name if chosen else "", _placed(row, path, number))
                 continue
             chosen = chosen or recognise(row, path)
             yield ReadRow(path, number, chosen.name, _read_one(row, chosen, resolver, path, number))
+        if number == 0:
+            raise UserError(f"{path}: holds no rows; leave it out, or look at what wrote it")
 
 
 def adapter_named(name: str) -> Adapter:

@@ -6,6 +6,7 @@ import csv
 import glob
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,7 +67,7 @@ def read_rows(path: Path) -> Iterator[Row | Drop]:
         raise UserError(f"{path}: unknown file type {path.suffix!r}; known are {', '.join(sorted(_READERS))}")
     try:
         yield from reader(path)
-    except (OSError, UnicodeDecodeError, pa.ArrowException, csv.Error) as error:
+    except (OSError, ValueError, pa.ArrowException, csv.Error) as error:  # values that Python cannot hold included
         raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
@@ -95,23 +96,19 @@ def _json_lines(path: Path) -> Iterator[Row | Drop]:
                 yield _as_row(json.loads(line))
             except json.JSONDecodeError as error:
                 yield Drop(DropReason.ROW_INVALID, f"not valid JSON: {error.msg} at column {error.colno}")
+            except (ValueError, RecursionError) as error:  # a number of too many digits, nested too deeply
+                yield Drop(DropReason.ROW_INVALID, f"not readable JSON: {error}")
 
 
 def _json(path: Path) -> Iterator[Row | Drop]:
     """An array of rows, rows one after the other, or one object whose values are rows."""
     with path.open(encoding="utf-8-sig") as file:
         values = _json_values(file, path)
-        first = next(values, None)
-        if first is None:
-            return
-        second = next(values, None)
-        if second is None and isinstance(first, dict) and first and all(isinstance(v, dict) for v in first.values()):
-            yield from (_as_row(row) for row in first.values())
-            return
-        yield _as_row(first)
-        if second is not None:
-            yield _as_row(second)
-        yield from (_as_row(value) for value in values)
+        head = list(islice(values, 2))
+        if len(head) == 1 and isinstance(head[0], dict) and head[0]:
+            inner = list(head[0].values())
+            head = inner if all(isinstance(value, dict) for value in inner) else head
+        yield from (_as_row(value) for value in chain(head, values))
 
 
 def _json_values(file: IO[str], path: Path) -> Iterator[Any]:
@@ -133,6 +130,8 @@ def _json_values(file: IO[str], path: Path) -> Iterator[Any]:
             if not more:
                 near = buffer[at : at + 40].replace("\n", " ")
                 raise UserError(f"{path}: not valid JSON near {near!r}: {error.msg}") from None
+        except (ValueError, RecursionError) as error:  # a number of too many digits, nested too deeply
+            raise UserError(f"{path}: not readable JSON: {error}") from None
         if not more:
             if in_array:
                 raise UserError(f"{path}: not valid JSON: the array is not closed (is the file cut off?)")

@@ -94,3 +94,10 @@ def test_answers_that_are_texts_are_never_read_as_letters() -> None:
     assert index_of_text("A", ("C", "A", "B")) == 1
     with pytest.raises(QuestionDropped):
         index_of_text("B.", ("C", "A"))
+
+
+@pytest.mark.parametrize("answer", [float("nan"), float("inf"), -float("inf"), 10**400, 0.5])
+def test_a_number_that_is_no_index_names_no_option(answer: float) -> None:
+    with pytest.raises(QuestionDropped) as dropped:
+        resolve_answer(answer, CARS)
+    assert dropped.value.drop.reason is DropReason.ANSWER_UNRESOLVED

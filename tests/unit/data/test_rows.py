@@ -1,0 +1,65 @@
+"""Rows that no reader can turn into values are dropped with a reason, and a file of them is named in one line."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from videorl.data.questions import read_questions
+from videorl.data.rows import read_rows
+from videorl.errors import UserError
+from videorl.types import Drop, DropReason, Question
+
+GOOD = {"problem": "What?", "options": ["x", "y"], "solution": "A", "path": "a.mp4"}
+GOOD |= {"data_type": "video", "problem_type": "multiple choice"}
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("line", [DEEP, '{"problem": ' + "9" * 5_000 + "}"])
+def test_a_line_that_json_cannot_hold_is_dropped_and_the_next_one_is_read(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(f"{line}\n{json.dumps(GOOD)}\n")
+    dropped, kept = read_rows(file)
+    assert isinstance(dropped, Drop)
+    assert dropped.reason is DropReason.ROW_INVALID
+    assert kept == GOOD
+
+
+def test_a_json_file_that_json_cannot_hold_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text('[{"problem": ' + "9" * 5_000 + "}]")
+    with pytest.raises(UserError, match=r"rows\.json: not readable JSON"):
+        list(read_rows(file))
+
+
+def test_nulls_before_the_rows_of_an_array_do_not_hide_them(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([None, None, GOOD]))
+    first, second, third = read_rows(file)
+    assert isinstance(first, Drop)
+    assert isinstance(second, Drop)
+    assert third == GOOD
+
+
+def test_a_parquet_value_that_python_cannot_hold_is_named_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"duration": pa.array([123], pa.timestamp("ns"))}), file)
+    with pytest.raises(UserError, match=r"rows\.parquet: cannot be read"):
+        list(read_rows(file))
+
+
+@pytest.mark.parametrize("name", ["rows.json", "rows.jsonl", "rows.csv"])
+def test_a_file_without_rows_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(UserError, match=f"{name}: holds no rows"):
+        list(read_questions([tmp_path / name]))
+
+
+def test_cells_and_paths_that_nothing_can_hold_drop_their_row_alone(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [GOOD, GOOD | {"options": DEEP}, GOOD | {"path": "\ud800.mp4"}, GOOD | {"solution": float("nan")}, GOOD]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    kept = [isinstance(row.outcome, Question) for row in read_questions([file])]
+    assert kept == [True, False, False, False, True]
