@@ -5,6 +5,7 @@ Exit codes: 0 done; 2 the user's input is at fault, in one line; 1 anything else
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -74,6 +75,8 @@ def root(
 
 def main() -> None:
     """The entry point of the `videorl` command."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # JSON is UTF-8 whatever the locale; half a surrogate pair is \\udXXX
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
@@ -81,7 +84,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; a fault that a person can mend is one line on standard error."""
     try:
         code = app(list(arguments), prog_name="videorl", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
     except VideorlError as error:
         return _say(error, error.exit_code)
     except TyperException as error:  # a wrong command line
@@ -90,9 +94,19 @@ def run(arguments: Sequence[str]) -> int:
         return _say("interrupted", 130)
     except BrokenPipeError:
         # Whoever read our output has gone (`videorl score … | head`): nothing is left to say, at exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_output()
         return 1
+    except OSError as error:  # a full disk, a folder that may not be read: the machine's fault, not a bug
+        _silence_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror or error}", 1)
     return code if isinstance(code, int) else 0
+
+
+def _silence_output() -> None:
+    """What is still buffered has nowhere to go, and Python would try again at exit."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(fault: VideorlError | str, code: int) -> int:

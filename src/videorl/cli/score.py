@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from videorl.errors import QuestionDropped, UserError
+from videorl.errors import QuestionDropped, UserError, VideorlError
 
 
 class Profile(StrEnum):
@@ -34,24 +35,30 @@ def score(
     from videorl.rewards.reward import MultipleChoice
 
     reward = MultipleChoice(profile.value, format_weight, min_think_chars)
-    part = out.with_name(out.name + ".part") if out else None
+    with _lines_to(out) as write:
+        for tree in _scored(file, reward):
+            write(json.dumps(tree, ensure_ascii=False))
+
+
+@contextmanager
+def _lines_to(out: Path | None) -> Iterator[Callable[[str], object]]:
+    """Takes lines. A file appears when the last has come; what is no file (/dev/stdout) gets each at once."""
+    if out is None:
+        yield typer.echo
+        return
+    part = out if out.exists() and not out.is_file() else out.with_name(out.name + ".part")
     try:
-        with part.open("w", encoding="utf-8") if part else nullcontext() as sink:
-            for tree in _scored(file, reward):
-                line = json.dumps(tree, ensure_ascii=False)
-                if sink:
-                    sink.write(line + "\n")
-                else:
-                    typer.echo(line)
-        if part and out:
+        with part.open("w", encoding="utf-8", errors="backslashreplace") as file:  # half a surrogate pair as \udXXX
+            yield lambda line: file.write(line + "\n")
+        if part != out:
             part.replace(out)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
+        fault = VideorlError if error.errno == errno.ENOSPC else UserError
+        raise fault(f"{out}: cannot be written: {error.strerror or error}") from None
     finally:
-        if part:
-            part.unlink(missing_ok=True)
+        if part != out:
+            with suppress(OSError):
+                part.unlink()
 
 
 def _scored(file: Path, reward: Any) -> Iterator[dict[str, Any]]:
@@ -77,8 +84,8 @@ def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if not line.strip():
                     continue
                 try:
-                    tree = json.loads(line)
-                except ValueError as error:
+                    tree = json.loads(line, parse_constant=_refuse)
+                except (ValueError, RecursionError) as error:
                     raise UserError(f"{file}:{number}: not valid JSON: {error}") from None
                 if not isinstance(tree, dict):
                     raise UserError(f"{file}:{number}: holds {type(tree).__name__}, not an object")
@@ -87,6 +94,10 @@ def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UserError(f"{file}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: cannot be read: {error}") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON value; write null")
 
 
 def _read(tree: dict[str, Any], where: str) -> tuple[Any, str, bool]:

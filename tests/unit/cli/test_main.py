@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +61,23 @@ def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
     ended = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert ended.stdout.count("\n") == 1
     assert ended.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_the_output_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text('{"response": "B", "options": ["x", "y"], "answer": "B"}\n')
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [VIDEORL, "score", str(tmp_path / "one.jsonl")], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 1
+    assert ended.stderr == "videorl: No space left on device\n"
+
+
+def test_output_is_utf_8_in_any_locale_and_may_be_closed(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text('{"response": "\\u4e2d\\ud800", "options": ["x", "y"], "answer": "B"}\n')
+    command = f"PYTHONIOENCODING=latin-1 '{VIDEORL}' score '{tmp_path}/one.jsonl'"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+    assert json.loads(ended.stdout)["response"] == "\u4e2d\ud800"
+    closed = subprocess.run(["bash", "-c", f"{command} >&-"], capture_output=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,39 @@ def test_a_bad_line_is_named_by_file_and_number(
     assert f"{file}:2: " in said_all
     assert said in said_all
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"response": "B", "options": ["a", "b"], "answer": NaN}'])
+def test_what_is_no_json_is_named_by_file_and_number(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text(line + "\n")
+    assert run(["score", str(file)]) == 2
+    assert f"{file}:1: not valid JSON" in capsys.readouterr().err
+
+
+def test_half_a_surrogate_pair_comes_out_as_it_came_in(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    file = write(tmp_path / "in.jsonl", {"response": "\ud800", "options": OPTIONS, "answer": "B"})
+    assert run(["score", str(file), "--out", str(out)]) == 0
+    assert json.loads(out.read_text(encoding="utf-8"))["response"] == "\ud800"
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path / "in.jsonl", {"response": "B", "options": OPTIONS, "answer": "B"})
+    assert run(["score", str(file), "--out", str(file / "out.jsonl")]) == 2
+    assert "cannot be written: Not a directory" in capsys.readouterr().err
+
+
+def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    file = write(tmp_path / "in.jsonl", {"response": "B", "options": OPTIONS, "answer": "B"})
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run(["score", str(file), "--out", str(pipe)]) == 0
+        assert pipe.is_fifo()
+        assert json.loads(os.read(reader, 65_536))["choice"] == "B"
+    finally:
+        os.close(reader)
