@@ -98,8 +98,8 @@ def _anchor(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _absolute_run_dir(tree: dict[str, Any]) -> None:
     run = tree.setdefault("run", {})
-    if isinstance(run, dict):
-        run["dir"] = os.path.abspath(str(run.get("dir", "runs/default")))
+    if isinstance(run, dict) and isinstance(written := run.get("dir", "runs/default"), str | Path):
+        run["dir"] = os.path.abspath(written)
 
 
 def _merge(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
@@ -144,6 +144,8 @@ def _explain_one(problem: Any) -> str:
         return f"{key} is missing"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
+    if problem["type"] == "path_type":
+        return f"{key} = {problem['input']!r}: not a path; write it as a string"
     text = problem["msg"][0].lower() + problem["msg"][1:]
     return f"{key} = {problem['input']!r}: {text}"
 

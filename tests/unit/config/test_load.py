@@ -133,3 +133,10 @@ def test_outstanding_groups_are_the_floor_of_the_formula(staleness: float, promp
     exact = (1 + staleness) * prompts * updates
     assert config.groups_per_step == prompts * updates
     assert exact - 1 < config.max_outstanding <= exact + 1e-6
+
+
+@pytest.mark.parametrize("override", ["run.dir=5", "run.dir=[1]", "trainer.lr=inf", "algo.dual_clip=inf"])
+def test_what_is_no_path_and_no_number_is_refused(override: str, file: Path) -> None:
+    key = override.partition("=")[0]
+    with pytest.raises(UserError, match=f"{key} = .*: (not a path|input should be a finite number)"):
+        load_config(file, [override])
