@@ -10,6 +10,7 @@ from typing import Any
 from videorl.config import Config, load_config
 from videorl.errors import UserError
 from videorl.eval.report_file import replace_file
+from videorl.monitor.steps import steps_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,8 +42,7 @@ class RunFolder:
 
     def steps(self) -> list[int]:
         """Steps of the complete checkpoints, ascending."""
-        marks = self.path.glob("checkpoints/step-*/COMPLETE")
-        return sorted(int(mark.parent.name.removeprefix("step-")) for mark in marks)
+        return steps_of(mark.parent for mark in self.path.glob("checkpoints/step-*/COMPLETE"))
 
     def last_sign_of_life(self) -> float:
         """When the run last said something, in seconds since 1970."""
@@ -60,8 +60,12 @@ class RunFolder:
         return self.evaluation(step) / "model"
 
     def keeper(self) -> Keeper | None:
-        tree = _read_json(self.evaluations / "keeper.json")
-        return Keeper(**tree) if tree else None
+        path = self.evaluations / "keeper.json"
+        tree = _read_json(path)
+        try:
+            return Keeper(**tree) if tree else None
+        except TypeError as error:
+            raise UserError(f"{path}: not a keeper as `videorl eval --watch` writes it: {error}") from None
 
     def write_keeper(self, keeper: Keeper) -> None:
         replace_file(self.evaluations / "keeper.json", json.dumps(asdict(keeper), indent=2) + "\n")
@@ -132,8 +136,11 @@ def _place_in_run(folder: Path) -> tuple[RunFolder | None, int | None]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        tree = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise UserError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(tree, dict):
+        raise UserError(f"{path}: holds a {type(tree).__name__}, not an object")
+    return tree

@@ -131,8 +131,14 @@ def _comparison(run: RunFolder, step: int) -> Comparison | None:
 def _metrics(path: Path, step: int) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-    return next((line for line in lines if line.get("step") == step), {})
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        try:
+            tree = json.loads(line) if line.endswith(b"}") else {}  # the run may be writing the last one
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: not valid JSON: {error}") from None
+        if isinstance(tree, dict) and tree.get("step") == step:
+            return tree
+    return {}
 
 
 def _license(base: Path) -> str | None:

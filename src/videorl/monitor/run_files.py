@@ -1,7 +1,11 @@
-"""A run's files as the viewer reads them. The run may be writing them: a last line without its end is left out."""
+"""A run's files as the viewer reads them. The run may be writing them: a last line without its end is left out.
+
+So is a line that is no JSON object (a disk's or an editor's work): the other ones can still be looked at.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +15,7 @@ from typing import Any
 
 from videorl.config import load_config
 from videorl.errors import UserError
+from videorl.monitor.steps import steps_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,9 +38,10 @@ class RunFiles:
 
     def status(self) -> dict[str, Any]:
         try:
-            return json.loads((self.root / "status.json").read_text(encoding="utf-8"))
+            tree = json.loads((self.root / "status.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
+        return tree if isinstance(tree, dict) else {}
 
     def metrics(self) -> list[dict[str, Any]]:
         return list(_lines(self.root / "metrics.jsonl"))
@@ -47,7 +53,7 @@ class RunFiles:
 
     def steps(self) -> list[int]:
         """Fit steps that have rollouts, ascending."""
-        return sorted(int(path.stem.removeprefix("step-")) for path in (self.root / "rollouts").glob("step-*.jsonl"))
+        return steps_of((self.root / "rollouts").glob("step-*.jsonl"))
 
     def rollouts(self, step: int) -> list[dict[str, Any]]:
         return list(_lines(self.root / "rollouts" / f"step-{step:06d}.jsonl"))
@@ -87,7 +93,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
-                if line.endswith("\n"):
-                    yield json.loads(line)
+                with contextlib.suppress(ValueError):
+                    if line.endswith("\n") and isinstance(tree := json.loads(line), dict):
+                        yield tree
     except FileNotFoundError:
         return

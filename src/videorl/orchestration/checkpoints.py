@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from videorl.errors import VideorlError
+from videorl.monitor.steps import steps_of
 from videorl.orchestration.files import to_disk
 
 COMPLETE = "COMPLETE"
@@ -45,7 +46,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps of the complete ones, oldest first."""
-        return sorted(int(mark.parent.name.removeprefix("step-")) for mark in self._root.glob(f"step-*/{COMPLETE}"))
+        return steps_of(mark.parent for mark in self._root.glob(f"step-*/{COMPLETE}"))
 
     def last(self) -> Checkpoint | None:
         """The newest complete one.

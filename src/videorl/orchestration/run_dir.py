@@ -23,6 +23,7 @@ from typing import Any, Self
 from videorl.config.load import dump_toml
 from videorl.config.schema import Config
 from videorl.errors import UserError, VideorlError
+from videorl.monitor.steps import steps_of
 from videorl.orchestration.checkpoints import Checkpoint, Checkpoints
 from videorl.orchestration.files import write_atomically
 
@@ -95,9 +96,9 @@ class RunDir:
         step = last.point.step if last else 0
         cut_after(self.metrics, step)
         cut_after(self.events, step)
-        for path in self.rollouts.glob("step-*.jsonl"):
-            if int(path.stem.removeprefix("step-")) > step:
-                path.unlink()
+        for later in steps_of(self.rollouts.iterdir()):
+            if later > step:
+                (self.rollouts / f"step-{later:06d}.jsonl").unlink()
         return last
 
     def keeper(self) -> int | None:
