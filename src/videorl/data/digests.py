@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -50,7 +51,8 @@ class DigestCache:
             pass  # not seen yet, or a cache entry that was cut off
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_BYTES)).hexdigest()
-        write_atomically(entry, json.dumps({"path": str(path), "stamp": stamp, "digest": digest}))
+        with contextlib.suppress(OSError):  # a full disk costs the next look at this file its time, not the video
+            write_atomically(entry, json.dumps({"path": str(path), "stamp": stamp, "digest": digest}))
         return digest
 
 

@@ -57,6 +57,7 @@ class DecoderPool:
 
         Raises:
             QuestionDropped: VIDEO_BROKEN, DECODE_TIMEOUT or DECODE_CRASH; nothing is at `target` then.
+            VideorlError: `target` cannot be written (disk full), which is no fault of the medium.
         """
         self._ask(Job(media, sampling, self._timeout + _GRACE_SECONDS, str(target), codec, self._threads))
 
@@ -82,6 +83,8 @@ class DecoderPool:
             self._slots.put(worker)
         if drop := answer.get("drop"):
             raise QuestionDropped(Drop(DropReason(drop["reason"]), drop["detail"]))
+        if unwritten := answer.get("unwritten"):
+            raise VideorlError(unwritten)
         return answer
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ from videorl.data.digests import DigestCache, digest_text
 from videorl.data.pool import DecoderPool
 from videorl.data.sampling import sampling_for
 from videorl.data.upkeep import SUFFIX, prune, usage
-from videorl.errors import QuestionDropped, UserError
+from videorl.errors import QuestionDropped, UserError, VideorlError
 from videorl.types import Drop, DropReason, FrameRef, Frames, FrameSampling, Media
 
 VERSION = 1  # raised by a change of decoding or resizing that changes pixels
@@ -133,6 +133,8 @@ class FrameStore:
             path.parent.mkdir(exist_ok=True)
             size = incoming.stat().st_size
             incoming.replace(path)
+        except OSError as error:
+            raise VideorlError(f"frame store {self._root}: cannot be written: {error.strerror or error}") from None
         finally:
             incoming.unlink(missing_ok=True)
         self._make_room(size)

@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
+from safetensors import SafetensorError
+
 from videorl.data.codecs import Codec, write_frames
 from videorl.data.decoding import decode, probe
 from videorl.errors import QuestionDropped
@@ -66,13 +68,12 @@ def serve(decode_one: Decode = decode) -> None:
 
 
 def _answer(job: Job, decode_one: Decode) -> dict[str, Any]:
-    """{"facts": …}, {"drop": …}, or nothing when the frames stand in the job's file."""
+    """{"facts": …}, {"drop": …}, {"unwritten": …}, or nothing when the frames stand in the job's file."""
     signal.setitimer(signal.ITIMER_REAL, job.deadline)  # SIGALRM is left at its default: it ends the process
     try:
         if job.target is None:
             return {"facts": asdict(probe(job.media, job.sampling))}
-        write_frames(Path(job.target), decode_one(job.media, job.sampling, job.threads), job.codec)
-        return {}
+        return _written(Path(job.target), decode_one(job.media, job.sampling, job.threads), job.codec)
     except QuestionDropped as dropped:
         return {"drop": asdict(dropped.drop)}
     except Exception as error:  # a fault of ours or of a library: this video is lost, the worker is not
@@ -80,6 +81,17 @@ def _answer(job: Job, decode_one: Decode) -> dict[str, Any]:
         return {"drop": asdict(Drop(DropReason.DECODE_CRASH, detail))}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _written(target: Path, frames: Frames, codec: Codec) -> dict[str, Any]:
+    """A full disk is not the video's fault; an encoder's OSError, which has no errno, is."""
+    try:
+        write_frames(target, frames, codec)
+    except (OSError, SafetensorError) as error:
+        if isinstance(error, OSError) and error.errno is None:
+            raise
+        return {"unwritten": f"{target}: frames cannot be written: {error}"}
+    return {}
 
 
 def _listen(jobs: queue.SimpleQueue[str | None], parent: int) -> None:

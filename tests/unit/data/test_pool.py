@@ -134,3 +134,14 @@ sys.stdin.read()
         child.kill()
     assert gone
     assert not alive
+
+
+def test_frames_that_cannot_be_written_are_no_fault_of_the_video(tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.mp4", even_times(8, 4.0))
+    pool = DecoderPool(1, timeout=60.0)
+    try:
+        with pytest.raises(VideorlError, match="frames cannot be written") as fault:
+            pool.decode_to(tmp_path / "no folder" / "frames", video(clip), FrameSampling(), "raw")
+        assert not isinstance(fault.value, QuestionDropped)
+    finally:
+        pool.close()
