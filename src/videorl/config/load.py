@@ -66,7 +66,7 @@ def _read_layers(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise UserError(f"{path}: no such config file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
     _anchor(tree, path.parent)
     base = tree.pop("extends", None)
@@ -119,7 +119,7 @@ def _parse(override: str) -> dict[str, Any]:
         raise UserError(f"override {override!r}: write key.sub=value, for example trainer.lr=2e-6")
     try:
         value = tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()  # a bare word is a string
     if parts == ["data", "train"] and isinstance(value, str):
         value = [value]

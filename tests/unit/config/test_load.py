@@ -140,3 +140,9 @@ def test_what_is_no_path_and_no_number_is_refused(override: str, file: Path) -> 
     key = override.partition("=")[0]
     with pytest.raises(UserError, match=f"{key} = .*: (not a path|input should be a finite number)"):
         load_config(file, [override])
+
+
+def test_a_file_that_is_nested_too_deeply_is_named(file: Path) -> None:
+    file.write_text("a = " + "[" * 3_000 + "]" * 3_000)
+    with pytest.raises(UserError, match=r"run\.toml: not valid TOML"):
+        load_config(file)
