@@ -75,6 +75,7 @@ def config_tree(world: Path, run: Path) -> dict[str, Any]:
             "max_pixels": 8_192,
             "max_prompt_tokens": 512,
             "decode_workers": 1,
+            "max_bad_share": 0.5,
         },
         "rollout": {
             "max_response_tokens": 192,

@@ -75,7 +75,8 @@ class RayEngine:
 
     async def close(self) -> None:
         with contextlib.suppress(TimeoutError, VideorlError):
-            await asyncio.wait_for(self._answer(self._actor.close.remote()), CLOSE_SECONDS)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._answer(self._actor.close.remote())
         ray.kill(self._actor)
 
     async def _answer(self, call: Awaitable[T]) -> T:

@@ -111,7 +111,9 @@ class Buffer:
         while not ready():
             changed = self._changed
             try:
-                await asyncio.wait_for(changed.wait(), stalled)
+                # Not asyncio.wait_for, which in Python 3.11 forgets a cancellation that meets the change.
+                async with asyncio.timeout(stalled):
+                    await changed.wait()
             except TimeoutError:
                 raise DeadlineExceeded(
                     f"no group has moved for {stalled:g} s: {len(self._preparing)} in preparation, "

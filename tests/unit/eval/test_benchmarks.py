@@ -79,7 +79,7 @@ def test_pairs_are_name_and_path() -> None:
 
 
 def test_a_file_without_a_row_to_ask_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no row to ask"):
+    with pytest.raises(UserError, match="holds no rows"):
         load_benchmark("p", write(tmp_path / "p.json", []))
 
 

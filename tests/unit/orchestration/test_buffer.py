@@ -128,3 +128,16 @@ async def test_a_change_is_not_lost_to_a_waiter_who_looks_again_before_the_other
 
 async def _finish(buffer: Buffer) -> None:
     buffer.finish(group(0))
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_cancellation_that_meets_a_change_is_not_forgotten(turns: int) -> None:
+    buffer = Buffer()
+    waiter = asyncio.create_task(buffer.until(lambda: False, stalled=60.0))
+    await asyncio.sleep(0.01)
+    buffer.wake()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    waiter.cancel()
+    await asyncio.wait({waiter}, timeout=1.0)
+    assert waiter.cancelled()
