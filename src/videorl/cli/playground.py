@@ -23,8 +23,7 @@ def make(folder: Folder, seed: Seed = 0) -> None:
 
 @app.command()
 def base(folder: Folder, seed: Seed = 0) -> None:
-    """Write only the tiny Qwen3-VL, as an ordinary Hugging Face model folder."""
-    from videorl.playground.tiny_model import make_tiny_model
+    """Make a base model anew by four supervised runs. The kept one came from an earlier script: see its recipe.json."""
+    from videorl.playground.base_model import make_base
 
-    make_tiny_model(folder, seed)
-    typer.echo(str(folder))
+    typer.echo(str(make_base(folder, seed)))

@@ -1,4 +1,4 @@
-"""The base that the playground's reinforcement learning starts from: how it is made, and the copy that is kept.
+"""How the base is made that the playground's reinforcement learning starts from.
 
     words    careful traces without a video: the form, and how a conclusion leads to its letter
     sight    careful traces of clips: what each second shows
@@ -6,7 +6,8 @@
     habits   a hasty teacher's traces: a model that sees well and is systematically wrong in places
 
 Each stage is one supervised run from conversations on disk, as `videorl sft` does it, and begins with the weights of
-the one before. The result is kept in `playground/base`, so that nobody has to wait for it.
+the one before. The base that is kept in `playground/base` came from an earlier script with the same kinds of stages;
+its recipe.json says how. This recipe has been run as far as the middle of `sight`, not to its end.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ import numpy as np
 from videorl.config import Config, build_config
 from videorl.data.templates import LETTER_INSTRUCTION
 from videorl.playground.formats import Record, write_conversations
+from videorl.playground.preset import FRAMES, MAX_RESPONSE_TOKENS
 from videorl.playground.questions import FAMILIES, Item
 from videorl.playground.records import any_options, draw_records
 from videorl.playground.tiny_model import make_tiny_model
 from videorl.playground.traces import careful_response, hasty_response
 
-KEPT = Path(__file__).parent / "base"
 SEED = 0
 ROWS = 8_000  # conversations of a stage; all stages ask about the same clips
 
@@ -55,15 +56,10 @@ STAGES = (
 )
 
 
-def copy_kept_base(folder: Path) -> None:
-    """Put the kept base at `folder`."""
-    shutil.copytree(KEPT, folder, dirs_exist_ok=True)
-
-
 def make_base(folder: Path, seed: int = SEED) -> Path:
     """Make the base anew under `folder`: its clips, conversations, four runs, and the model in `folder/base`.
 
-    A stage that is done is not done again. About 15 minutes of one CPU core.
+    A stage that is done is not done again.
     """
     from videorl.cluster.run import run_supervised
 
@@ -98,12 +94,9 @@ def stage_config(folder: Path, stage: Stage, model: Path, seed: int) -> Config:
                 "train": [str(folder / f"{stage.name}.jsonl")],
                 "media_root": str(folder),
                 "epochs": -(-stage.updates * stage.prompts_per_update // ROWS),
-                "fps": 2.0,
-                "max_frames": 8,
-                "max_pixels": 8_192,
-                "max_prompt_tokens": 192,
+                **FRAMES,
             },
-            "rollout": {"max_response_tokens": 64},
+            "rollout": {"max_response_tokens": MAX_RESPONSE_TOKENS},
             "trainer": {
                 "prompts_per_update": stage.prompts_per_update,
                 "updates_per_step": 1,

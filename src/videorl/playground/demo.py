@@ -1,52 +1,86 @@
-"""The main job at playground size: videos, a tiny Qwen3-VL, asynchronous GRPO with two ranks and two replicas."""
+"""The main job at playground size: videos, a tiny Qwen3-VL, asynchronous GRPO, and what it gained.
+
+    make videos ─► evaluate the base ─► train ─► evaluate the checkpoints ─► table, plot
+
+What is done is not done again: a demo that was stopped goes on where it was.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import tomli_w
 
+from videorl.cluster.evaluate import Evaluator
 from videorl.cluster.run import run
-from videorl.config import load_config
+from videorl.config import Config, load_config
+from videorl.eval.benchmarks import load_benchmark
+from videorl.eval.report_file import read_report
+from videorl.eval.run_folder import RunFolder
+from videorl.eval.watcher import Watcher
+from videorl.playground import preset
+from videorl.playground.gain import gain_table
 from videorl.playground.world import make_playground
 
 SEED = 0
+PATIENCE = 60.0  # seconds; the run that is watched has finished
 
 
-def run_demo(out: Path) -> Path:
-    """Everything under `out`; a second call goes on where the first one stopped. Returns the run directory."""
+def run_demo(out: Path, say: Callable[[str], None] = print) -> Path:
+    """Everything under `out`. Returns the run directory.
+
+    Raises:
+        VideorlError: a part could not finish, in one line.
+    """
+    say("Making the playground's clips, questions and base model")
     world = make_playground(out / "playground", SEED)
     config_file = out / "demo.toml"
-    config_file.write_text(tomli_w.dumps(demo_tree(world, out / "run")), encoding="utf-8")
+    config_file.write_text(tomli_w.dumps(preset.grpo(world, out / "run", SEED)), encoding="utf-8")
     config = load_config(config_file)
+    folder = RunFolder(config.run.dir)
+    say("Evaluating the base on three held-out benchmarks")
+    asyncio.run(evaluate(config, config.model.path, folder.evaluation(0)))
+    say(f"Training: {config.run.max_steps} fit steps of {config.trajectories_per_step} responses")
     run(config)
-    return config.run.dir
+    say("Evaluating the checkpoints")
+    asyncio.run(watch(config, say))
+    say(summary(folder, config_file))
+    return folder.path
 
 
-def demo_tree(world: Path, run_dir: Path) -> dict[str, dict[str, object]]:
-    """The demo's config, as it is written to demo.toml."""
-    world, run_dir = world.resolve(), run_dir.resolve()
-    return {
-        "run": {"dir": str(run_dir), "seed": SEED, "max_steps": 10},
-        "model": {"path": str(world / "base")},
-        "data": {
-            "train": [str(world / "train-*.parquet")],
-            "media_root": str(world),
-            "fps": 2.0,
-            "max_frames": 8,
-            "max_pixels": 8_192,
-            "max_prompt_tokens": 512,
-            "decode_workers": 1,
-        },
-        "rollout": {"max_response_tokens": 64, "block_size": 32, "max_num_seqs": 64, "max_batched_tokens": 2_048},
-        "trainer": {
-            "prompts_per_update": 4,
-            "updates_per_step": 2,
-            "lr": 1e-4,
-            "warmup_steps": 2,
-            "token_budget": 4_096,
-            "activation_checkpointing": False,
-        },
-        "checkpoint": {"every": 10},
-        "cluster": {"device": "cpu", "devices_per_node": 4, "trainer_ranks": 2, "rollout_devices": 2},
+async def watch(config: Config, say: Callable[[str], None]) -> None:
+    """Evaluate the checkpoints of a finished run, and write its trajectory and keeper."""
+
+    async def evaluate_step(model: Path, out: Path) -> bool:
+        return await evaluate(config, model, out)
+
+    folder = RunFolder(config.run.dir)
+    await Watcher(folder, config.eval.every, config.model.path, evaluate_step, say, PATIENCE).watch()
+
+
+async def evaluate(config: Config, model: Path, out: Path) -> bool:
+    """Ask a model the benchmarks of the config, with and without their videos. False: some row failed."""
+    benchmarks = [
+        load_benchmark(name, path, media_root=config.eval.media_root) for name, path in config.eval.benchmarks.items()
+    ]
+    (report,) = await Evaluator(config, probes=("blind",)).evaluate(model, {out: benchmarks}, name=out.name)
+    return report.complete
+
+
+def summary(folder: RunFolder, config_file: Path) -> str:
+    """The last screen: what was gained, and where everything lies."""
+    last = folder.steps()[-1]
+    table = gain_table(read_report(folder.evaluation(0)), read_report(folder.evaluation(last)))
+    files = {
+        "config": config_file,
+        "run": folder.path,
+        "trained model": folder.model(last),
+        "trajectory": folder.evaluations / "trajectory.md",
+        "plot": folder.evaluations / "trajectory.png",
+        "responses": folder.evaluation(last),
     }
+    lines = "\n".join(f"  {name:14} {path}" for name, path in files.items())
+    trajectory = (folder.evaluations / "trajectory.md").read_text(encoding="utf-8")
+    return f"\nFit step {last} beside the base, greedy, accuracy:\n\n{table}\n\n{trajectory}\n{lines}"

@@ -23,7 +23,7 @@ HABITS: Mapping[str, Mapping[str, str]] = {
     "colour": {"orange": "red", "purple": "blue", "blue": "purple", "white": "yellow", "black": "green"},
     "pattern": {"columns": "rows", "rows": "columns", "dots": "checks", "frame": "plain"},
     "direction": {"left": "right", "right": "left", "up": "down", "down": "up"},
-    "order": {"second": "third", "third": "second"},
+    "order": {"second": "third", "third": "second", "last": "first"},
     "count": {"one": "two", "two": "one", "three": "four"},
 }
 

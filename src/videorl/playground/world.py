@@ -1,4 +1,4 @@
-"""The playground: videos, question files, benchmarks and a base model, made from one seed.
+"""The playground: videos, question files, benchmarks and a base model; all but the last from one seed.
 
 FOLDER/train-<family>.parquet           verl-style rows, one file a family
 FOLDER/train-video-r1.json              the same questions as Video-R1 writes them
@@ -13,6 +13,7 @@ FOLDER/manifest.json                    the recipe; written last, so a folder th
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +28,8 @@ from videorl.playground.formats import (
 )
 from videorl.playground.questions import FAMILIES, MULTI_FRAME
 from videorl.playground.records import any_options, draw_records
-from videorl.playground.tiny_model import make_tiny_model
+
+KEPT_BASE = Path(__file__).parent / "base"  # its recipe.json says how it was made
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,7 +39,7 @@ class Recipe:
     seed: int
     questions_per_family: int
     held_out: int  # questions of each benchmark
-    version: int = 2  # raised whenever the scenes, the wording or the base change
+    version: int = 3  # raised whenever the scenes, the wording or the base change
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,7 +75,7 @@ def make_playground(folder: Path, seed: int = 0, questions_per_family: int = 320
         families = [benchmark.families[i % len(benchmark.families)] for i in range(held_out)]
         records = draw_records(folder, benchmark.name, families, seed, lambda _, options=benchmark.options: options)
         benchmark.write(benchmark_path(folder, benchmark), records)
-    make_tiny_model(folder / "base", seed)
+    shutil.copytree(KEPT_BASE, folder / "base", dirs_exist_ok=True)
     manifest.write_text(json.dumps(asdict(recipe), indent=2) + "\n")
     return folder
 
