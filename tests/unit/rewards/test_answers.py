@@ -224,10 +224,14 @@ HOSTILE = [
 @pytest.mark.parametrize("start", ["", "The answer is "])
 def test_reading_takes_linear_time(start: str, piece: str) -> None:
     def seconds(size: int) -> float:
+        """This thread's, the least of three: a collection of garbage in between is none of the reader's work."""
         text = start + piece * (size // len(piece)) + "x"
-        began = time.process_time()
-        answer(text)
-        return time.process_time() - began
+        taken = []
+        for _ in range(3):
+            began = time.thread_time()
+            answer(text)
+            taken.append(time.thread_time() - began)
+        return min(taken)
 
     # Twenty times the text may take twenty times as long; a quadratic step would take four hundred. The constant
     # covers what is too short to be measured.
