@@ -22,7 +22,7 @@ def grpo(world: Path, run_dir: Path, seed: int = 0) -> Tree:
     """
     world = world.resolve()
     return {
-        "run": {"dir": str(run_dir.resolve()), "seed": seed, "max_steps": 40},
+        "run": {"dir": str(run_dir.resolve()), "seed": seed, "max_steps": 20},
         "model": {"path": str(world / "base")},
         "data": {
             "train": [str(world / "train-*.parquet")],
