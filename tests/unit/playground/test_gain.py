@@ -1,0 +1,38 @@
+"""What a training gained, by benchmark and family."""
+
+from dataclasses import replace
+
+import pytest
+
+from builders_eval import prediction
+from videorl.eval.report import Report, build_report, report_benchmark
+from videorl.playground.gain import by_family, gain_table
+
+FIELDS = {"video-mme": "sub_category", "perceptioncomp": "category", "video-holmes": "Question Type"}
+
+
+def report(right: dict[str, int]) -> Report:
+    """Ten questions of each family in each benchmark, `right[family]` of them right; four in ten without the video."""
+    columns, blind = {}, {}
+    for name, field in FIELDS.items():
+        rows = [
+            replace(prediction(i, "B" if i < count else "A", benchmark=name), categories={field: family})
+            for family, count in right.items()
+            for i in range(10)
+        ]
+        columns[name] = report_benchmark(rows)
+        blind[name] = report_benchmark([prediction(i, "B" if i < 4 else "A", benchmark=name) for i in range(10)])
+    return build_report("m", "k", "w", {}, columns, {"blind": blind})
+
+
+def test_a_family_is_counted_over_every_benchmark_that_asks_it() -> None:
+    assert by_family(report({"colour": 3, "order": 10})) == pytest.approx({"colour": 0.3, "order": 1.0})
+
+
+def test_the_table_sets_every_number_beside_its_start() -> None:
+    lines = gain_table(report({"colour": 3, "order": 5}), report({"colour": 9, "order": 4})).splitlines()
+    assert "| **mean** | 0.400 | 0.650 | +0.250 |" in lines
+    assert "| perceptioncomp | 0.400 | 0.650 | +0.250 |" in lines
+    assert "| colour | 0.300 | 0.900 | +0.600 |" in lines
+    assert "| order (several frames) | 0.500 | 0.400 | -0.100 |" in lines  # what got worse is shown
+    assert "| mean, blind | 0.400 | 0.400 | +0.000 |" in lines
