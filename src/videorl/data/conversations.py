@@ -11,12 +11,12 @@ from pathlib import Path
 
 from videorl.config.schema import DataConfig
 from videorl.data.adapters.turns import user_turn
-from videorl.data.dataset import Dataset, kept_questions
+from videorl.data.dataset import Dataset, gathered
 from videorl.data.fields import as_list, as_mapping, invalid
 from videorl.data.media import MediaResolver, read_media
 from videorl.data.questions import FileReport, ReadRow
 from videorl.data.rows import Row, expand, read_rows
-from videorl.errors import QuestionDropped, UserError
+from videorl.errors import QuestionDropped
 from videorl.types import Drop, Question
 
 TASK = "demonstration"
@@ -28,14 +28,8 @@ def load_demonstrations(data: DataConfig, seed: int) -> tuple[Dataset, list[File
     Raises:
         UserError: a file that cannot be read, or no conversation is left.
     """
-    reports: dict[Path, FileReport] = {}
     rows = read_conversations(data.train, media_root=data.media_root, remap=data.remap)
-    dataset = Dataset(kept_questions(rows, reports), seed=seed, shuffle=data.shuffle)
-    if not len(dataset):
-        examples = [lines[0] for report in reports.values() for lines in report.examples.values()]
-        files = ", ".join(map(str, data.train))
-        raise UserError(f"{files}: no conversation is left; {examples[0] if examples else 'there are no rows'}")
-    return dataset, list(reports.values())
+    return gathered(rows, data, seed, "conversation")
 
 
 def read_conversations(

@@ -60,13 +60,22 @@ def load_dataset(data: DataConfig, seed: int) -> tuple[Dataset, list[FileReport]
     Raises:
         UserError: a file that cannot be read, or no question is left.
     """
-    reports: dict[Path, FileReport] = {}
     rows = read_questions(data.train, media_root=data.media_root, remap=data.remap, format=data.format)
+    return gathered(rows, data, seed, "question")
+
+
+def gathered(rows: Iterable[ReadRow], data: DataConfig, seed: int, what: str) -> tuple[Dataset, list[FileReport]]:
+    """The usable rows as a dataset, and what became of each file.
+
+    Raises:
+        UserError: no `what` is left.
+    """
+    reports: dict[Path, FileReport] = {}
     dataset = Dataset(kept_questions(rows, reports), seed=seed, shuffle=data.shuffle)
     if not len(dataset):
         examples = [lines[0] for report in reports.values() for lines in report.examples.values()]
         files = ", ".join(map(str, data.train))
-        raise UserError(f"{files}: no question is left; {examples[0] if examples else 'there are no rows'}")
+        raise UserError(f"{files}: no {what} is left; {examples[0] if examples else 'there are no rows'}")
     return dataset, list(reports.values())
 
 
