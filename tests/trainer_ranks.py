@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -57,6 +59,7 @@ def _rank(
     rank: int, ranks: int, folder: Path, config: Config, source: FramesInMemory, device: torch.device = CPU
 ) -> Iterator[ObservedRank]:
     torch.set_num_threads(1)
+    folder.mkdir(exist_ok=True)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
     sender = SharedMemorySender(folder / f"weights-{rank}", torch.float32)
@@ -68,34 +71,34 @@ def _rank(
         dist.destroy_process_group()
 
 
-def run_ranks(
-    ranks: int,
-    config: Config,
-    source: FramesInMemory,
-    batch: UpdateBatch,
-    plan: Sequence[Sequence[MicroBatch]],
-    save: Path | None = None,
-) -> dict[str, torch.Tensor]:
-    """The whole gradient of one update on `ranks` processes, which then write a checkpoint into `save`."""
+@dataclass(slots=True, frozen=True)
+class Job:
+    """One update on fresh ranks: `plan[rank]` are a rank's micro-batches; a checkpoint is written into `save`."""
+
+    config: Config
+    batch: UpdateBatch
+    plan: Sequence[Sequence[MicroBatch]]
+    save: Path | None = None
+
+
+def run_ranks(source: FramesInMemory, jobs: Sequence[Job]) -> list[dict[str, torch.Tensor]]:
+    """The whole gradient of each job's update, in processes of their own, one for each rank.
+
+    The processes are forked from a server that has done the imports.
+    """
+    multiprocessing.set_forkserver_preload(["videorl.train.rank", "videorl.model.qwen3_vl"])
+    ranks = len(jobs[0].plan)
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_run, (ranks, Path(folder), config, source, batch, plan, save), nprocs=ranks)
-        return torch.load(Path(folder) / "gradients.pt", weights_only=True)
+        mp.start_processes(_run, (ranks, Path(folder), source, jobs), nprocs=ranks, start_method="forkserver")
+        return [torch.load(Path(folder) / f"{i}.pt", weights_only=True) for i in range(len(jobs))]
 
 
-def _run(
-    rank: int,
-    ranks: int,
-    folder: Path,
-    config: Config,
-    source: FramesInMemory,
-    batch: UpdateBatch,
-    plan: Sequence[Sequence[MicroBatch]],
-    save: Path | None,
-) -> None:
+def _run(rank: int, ranks: int, folder: Path, source: FramesInMemory, jobs: Sequence[Job]) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    for trainer in _rank(rank, ranks, folder, config, source):
-        gradients = trainer.gradients(batch, plan[rank])
-        if save is not None:
-            trainer.save(save)
-        if rank == 0:
-            torch.save(gradients, folder / "gradients.pt")
+    for i, job in enumerate(jobs):
+        for trainer in _rank(rank, ranks, folder / str(i), job.config, source):
+            gradients = trainer.gradients(job.batch, job.plan[rank])
+            if job.save is not None:
+                trainer.save(job.save)
+            if rank == 0:
+                torch.save(gradients, folder / f"{i}.pt")

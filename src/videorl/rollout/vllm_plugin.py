@@ -1,4 +1,4 @@
-"""What happens in every process that vLLM starts: it dies with its parent.
+"""What happens in every process that vLLM starts: it dies with its parent, and forks its own children.
 
 vLLM calls `register` (entry point group vllm.general_plugins) in the front process, the engine core and each worker.
 When the front is killed with SIGKILL nothing tells the engine core, which would keep its memory or its GPU for ever.
@@ -18,6 +18,9 @@ def register() -> None:
     """Ask the kernel for SIGKILL at the parent's death. Nothing in the front process, nor outside Linux.
 
     The kernel means the parent's THREAD: an engine's front starts it from a thread that lives as long as the engine.
+
+    A front inside a Ray actor must spawn the core, and vLLM writes that into the environment, where the core would
+    find it and spawn its workers too, each with all the imports (20 s) again. The core has no reason to.
     """
     parent = multiprocessing.parent_process()
     if parent is None or not hasattr(os, "sched_getaffinity"):
@@ -25,3 +28,4 @@ def register() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent.pid:  # it died before the request
         os.kill(os.getpid(), signal.SIGKILL)
+    os.environ.pop("VLLM_WORKER_MULTIPROC_METHOD", None)  # vLLM's default is to fork, and spawns where CUDA runs

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForImageTextToText
 
 from builders_train import FramesInMemory, SeparateSequences, make_group, tiny_config
-from trainer_ranks import run_ranks, single_rank
+from trainer_ranks import Job, run_ranks, single_rank
 from videorl.batching.plan import plan_micro_batches
 from videorl.train.rank import RankUpdate
 from videorl.types import UpdateBatch
@@ -94,12 +95,15 @@ def test_ranks_and_micro_batches_do_not_change_the_gradient(folder, reference):
     groups = tuple(make_group(source, reference.model, seed, [6, 11, 4, 9]) for seed in range(1, 6))
     batch = UpdateBatch(1, 0, 0, (), sum(g.response_tokens for g in groups))
     config = tiny_config(folder)
-    one = run_ranks(1, config, source, batch, [[groups]])
-    split = run_ranks(1, config, source, batch, plan_micro_batches(groups, 1, token_budget=70))
-    two = run_ranks(2, config, source, batch, plan_micro_batches(groups, 2, token_budget=4096))
-    idle = run_ranks(2, config, source, batch, [[groups], [()]])
-    assert len(plan_micro_batches(groups, 1, token_budget=70)[0]) >= 4
-    for other in (split, two, idle):
+    (small,) = plan_micro_batches(groups, 1, token_budget=70)
+    assert len(small) >= 4
+    with single_rank(config, source) as rank:
+        one = rank.gradients(batch, [groups])
+    with single_rank(config, source) as rank:
+        others = [rank.gradients(batch, small)]
+    halves = plan_micro_batches(groups, 2, token_budget=4096)
+    others += run_ranks(source, [Job(config, batch, halves), Job(config, batch, [[groups], [()]])])
+    for other in others:
         assert other.keys() == one.keys()
         for name, want in one.items():
             assert (other[name] - want).norm() <= 1e-5 * want.norm() + 1e-10, name
@@ -108,20 +112,25 @@ def test_ranks_and_micro_batches_do_not_change_the_gradient(folder, reference):
 @pytest.mark.slow
 def test_a_checkpoint_of_two_ranks_goes_on_with_one(folder, reference, tmp_path):
     source = FramesInMemory()
-    groups = tuple(make_group(source, reference.model, seed, [6, 11]) for seed in (1, 2))
-    batch = UpdateBatch(1, 0, 0, (), sum(g.response_tokens for g in groups))
+    groups = tuple(make_group(source, reference.model, seed, [6, 11]) for seed in (1, 2, 3))
+    batch = UpdateBatch(1, 0, 0, (), 34)
+    first, second = RankUpdate(batch, [groups[:2]]), RankUpdate(batch, [groups[2:]])
     config = tiny_config(folder)
-    run_ranks(2, config, source, batch, [[groups[:1]], [groups[1:]]], save=tmp_path)
+    run_ranks(source, [Job(config, batch, [[groups[:1]], [groups[1:2]]], save=tmp_path)])
     with single_rank(config, source) as rank:
-        rank.update(RankUpdate(batch, [groups]))
+        rank.update(first)
         straight = rank.weights()
-        rank.update(RankUpdate(batch, [groups]))
+        rank.update(second)
         straight_on = rank.weights()
     with single_rank(config, source) as rank:
         rank.load(tmp_path)
         resumed = rank.weights()
-        rank.update(RankUpdate(batch, [groups]))
+        rank.update(second)
         resumed_on = rank.weights()
-    for ours, theirs in ((resumed, straight), (resumed_on, straight_on)):
-        for name, want in theirs.items():
-            torch.testing.assert_close(ours[name], want, atol=2e-5, rtol=1e-4)
+    written = AutoModelForImageTextToText.from_pretrained(tmp_path / "hf", local_files_only=True, dtype=torch.float32)
+    assert all(torch.equal(resumed[name], saved) for name, saved in written.named_parameters())
+    # Norms, because Adam turns a gradient of next to nothing into a whole step whose sign is the order of a sum. With
+    # moments that were lost the step is another one altogether.
+    for name, before in straight.items():
+        step = straight_on[name] - before
+        assert (resumed_on[name] - resumed[name] - step).norm() <= 0.02 * step.norm(), name
