@@ -19,11 +19,14 @@ $(STAMP): pyproject.toml
 demo: setup
 	$(BIN)/videorl demo --out demo
 
+# Two at a time; a file stays in one process, for its engine, and the slow ones begin.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: setup
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: setup
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 lint: setup
 	$(BIN)/ruff check .

@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tomli_w
 import torch
@@ -45,6 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> StoppedAndResumed:
     world = make_playground(folder / "playground", seed=1, questions_per_family=20)
     for video in sorted((world / "videos").glob("train-*.mp4"))[:: 100 // BROKEN]:
         video.write_bytes(video.read_bytes()[:100])
+    name_an_option_like_a_placeholder(world / "train-direction.parquet")
     tree = config_tree(world, folder / "run")
     config = folder / "config.toml"
     config.write_text(tomli_w.dumps(tree))
@@ -60,6 +63,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> StoppedAndResumed:
     (folder / "status-when-stopped.json").write_bytes((folder / "run" / "status.json").read_bytes())
     resumed = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     return StoppedAndResumed(folder / "run", stopped, resumed)
+
+
+def name_an_option_like_a_placeholder(path: Path) -> None:
+    rows = pq.read_table(path)
+    prompts = [
+        [turn | {"content": turn["content"].replace("nowhere", "the <video> tag")} for turn in prompt]
+        for prompt in rows["prompt"].to_pylist()
+    ]
+    column = rows.schema.get_field_index("prompt")
+    pq.write_table(rows.set_column(column, rows.schema.field("prompt"), pa.array(prompts, rows["prompt"].type)), path)
 
 
 def config_tree(world: Path, run: Path) -> dict[str, Any]:
@@ -146,6 +159,13 @@ def test_each_question_was_trained_exactly_once_or_dropped_with_its_reason(run):
     assert by_step == dict.fromkeys(range(1, STEPS + 1), GROUPS)
     asked = [line["question"] for s in range(1, STEPS + 1) for line in run.lines(f"rollouts/step-{s:06d}.jsonl")]
     assert set(Counter(asked).values()) == {RESPONSES}
+
+
+def test_an_option_that_reads_like_a_placeholder_is_text_all_the_way(run):
+    prompts = [line["prompt"] for s in range(1, STEPS + 1) for line in run.lines(f"rollouts/step-{s:06d}.jsonl")]
+    tagged = [prompt for prompt in prompts if "the <video> tag" in prompt]
+    assert tagged
+    assert {prompt.count("<|video_pad|>") for prompt in tagged} == {1}
 
 
 def test_trainer_and_engine_agree_on_log_probs_of_the_same_weights(run):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from videorl.errors import RunStopped
 
@@ -18,8 +18,10 @@ class StopSignal:
     def __init__(self) -> None:
         self._asked = asyncio.Event()
         self._by = ""
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
+        self._before = {number: signal.getsignal(number) for number in self._SIGNALS}
         self.listen()
         return self
 
@@ -52,4 +54,5 @@ class StopSignal:
     def _let_go(self) -> None:
         loop = asyncio.get_running_loop()
         for number in self._SIGNALS:
-            loop.remove_signal_handler(number)
+            loop.remove_signal_handler(number)  # which leaves the system's default
+            signal.signal(number, self._before[number])

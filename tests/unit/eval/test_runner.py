@@ -1,5 +1,6 @@
 """The runner's logic with scripted engines; real ones stand in tests/system/test_evaluation.py."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -40,9 +41,21 @@ async def test_one_two_and_three_replicas_write_the_same_rows(tmp_path: Path) ->
 
 
 async def test_a_replica_holds_no_more_rows_than_it_may(tmp_path: Path) -> None:
-    engine = Scripted("r0")
+    engine = Patient("r0")
     await answered(runner(engine, in_flight=2), tmp_path)
     assert engine.most == 2
+
+
+class Patient(Scripted):
+    """Holds its first request until it has a second one."""
+
+    async def generate(self, request_id: str, prompt: Prompt, n: int, sampling: Sampling) -> list[Rollout]:
+        self.busy += 1
+        self.most = max(self.most, self.busy)
+        while not self.asked and self.busy < 2:
+            await asyncio.sleep(0)
+        self.busy -= 1
+        return await super().generate(request_id, prompt, n, sampling)
 
 
 async def test_rows_that_are_answered_are_not_asked_again(tmp_path: Path) -> None:

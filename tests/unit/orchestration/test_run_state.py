@@ -51,10 +51,15 @@ def test_it_tells_a_fault_in_one_line(tmp_path: Path, fault: Exception, state: s
 
 
 async def test_a_signal_becomes_run_stopped_and_the_handler_is_given_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with StopSignal() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)
-        with pytest.raises(RunStopped, match="stopped by SIGTERM"):
-            async with asyncio.timeout(5):
-                await stop.stopped()
-    assert signal.getsignal(signal.SIGTERM) == before
+    def handler(*_: object) -> None: ...
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(RunStopped, match="stopped by SIGTERM"):
+                async with asyncio.timeout(5):
+                    await stop.stopped()
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
