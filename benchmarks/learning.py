@@ -31,7 +31,7 @@ from videorl.eval.report_file import read_report
 from videorl.eval.run_folder import RunFolder
 from videorl.playground import preset
 from videorl.playground.base_model import Stage, stage_config, write_stage
-from videorl.playground.demo import evaluate
+from videorl.playground.demo import evaluate, evaluator
 from videorl.playground.gain import by_family
 from videorl.playground.questions import FAMILIES
 from videorl.playground.records import any_options, draw_records
@@ -48,6 +48,7 @@ class Arm:
     base: str = "base"
 
 
+STEPS = 10  # of 256 responses
 WARM_START = Stage(
     "warm-start", lambda item, _: careful_response(item), True, updates=8, prompts_per_update=32, lr=1e-4
 )
@@ -79,23 +80,21 @@ def main() -> None:
         if base is None:
             print(f"{name}: left out, it needs --unbiased", flush=True)
             continue
-        starts[arm.base] = evaluated(config_of(arm, world, base, out / "start", 0), base, out / "start" / arm.base)
-        for seed in arguments.seeds:
-            config = config_of(arm, world, base, out / f"{name}-{seed}", seed)
-            folder = RunFolder(config.run.dir)
-            if folder.state() != "finished":
+        configs = [config_of(arm, world, base, out / f"{name}-{seed}", seed) for seed in arguments.seeds]
+        for config in configs:
+            if RunFolder(config.run.dir).state() != "finished":
                 run(config)
-            last = folder.steps()[-1]
-            finals.setdefault(name, []).append(evaluated(config, folder.model(last), folder.evaluation(last)))
-            if arm.base == "base" and config.algo.group_size == 8:
-                passes.append(pass_at_n(folder.path))
+        starts[arm.base], *finals[name] = asyncio.run(evaluated(configs, base, out / "start" / arm.base))
+        if arm.base == "base" and configs[0].algo.group_size == 8:
+            passes += [pass_at_n(config.run.dir) for config in configs]
         write_results(out, starts, finals, passes)
     print((out / "results.md").read_text(encoding="utf-8"))
 
 
 def config_of(arm: Arm, world: Path, base: Path, run_dir: Path, seed: int) -> Config:
     overrides = [f"{key}={value}" for key, value in arm.settings.items()]
-    overrides += [f'model.path="{base.resolve()}"', 'monitor.console="off"']
+    overrides += [f'model.path="{base.resolve()}"', f"run.max_steps={STEPS}", f"checkpoint.every={STEPS}"]
+    overrides += ['monitor.console="off"']
     return build_config(preset.grpo(world, run_dir, seed), overrides)
 
 
@@ -109,9 +108,16 @@ def warm_start(folder: Path, base: Path) -> Path:
     return RunFolder(config.run.dir).model(WARM_START.updates)
 
 
-def evaluated(config: Config, model: Path, out: Path) -> Report:
-    asyncio.run(evaluate(config, model, out))
-    return read_report(out)
+async def evaluated(configs: Sequence[Config], base: Path, start: Path) -> list[Report]:
+    """The reports of the base and of each run's last checkpoint."""
+    async with evaluator(configs[0]) as ready:
+        await evaluate(ready, base, start)
+        folders = [start]
+        for folder in (RunFolder(config.run.dir) for config in configs):
+            last = folder.steps()[-1]
+            await evaluate(ready, folder.model(last), folder.evaluation(last))
+            folders.append(folder.evaluation(last))
+    return [read_report(folder) for folder in folders]
 
 
 def pass_at_n(run: Path) -> float:

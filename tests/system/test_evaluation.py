@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from builders_data import even_times, write_clip
 from videorl.cli.main import run as videorl
-from videorl.config import Config
+from videorl.config import Config, dump_toml
 from videorl.data.codecs import Codec
 from videorl.data.pool import DecoderPool
 from videorl.data.prompt import PromptBuilder
@@ -24,7 +24,7 @@ from videorl.eval.evaluation import Evaluation
 from videorl.eval.predictions import Prediction, read_predictions, weights_digest
 from videorl.eval.prepare import RowPreparer
 from videorl.eval.report_file import read_report
-from videorl.eval.run_folder import ModelChoice
+from videorl.eval.run_folder import ModelChoice, RunFolder
 from videorl.eval.settings import EvalSettings, replica_settings
 from videorl.eval.setup import evaluation_config
 from videorl.export.model import export_model
@@ -187,26 +187,38 @@ async def test_frames_are_decoded_once_for_a_video_however_many_questions(bench:
     assert sorted(decoded) == [str(tmp_path / "data" / f"clip-{i}.mp4") for i in range(2)]
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    make_tiny_model(tmp_path / "model", seed=4)
-    return tmp_path / "model"
-
-
-def test_the_command_exits_with_1_and_writes_everything_when_rows_fail(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_benchmark(tmp_path / "data", 3, broken=(1,))
-    out = tmp_path / "out"
-    command = ["eval", str(model), *OVERRIDES, "--benchmark", f"clips={path}", "--out", str(out), "--json"]
-    assert videorl(command) == 1
-    said = capsys.readouterr()
-    tree = json.loads(said.out)
-    assert tree["benchmarks"]["clips"]["failed"] == 1
-    assert tree["complete"] is False
-    assert said.err.splitlines()[-1] == (
-        "videorl: incomplete: 1 rows failed (counted as wrong); run it again to retry them"
+def write_run(folder: Path, benchmark: Path) -> Path:
+    """A finished run whose second checkpoint holds its base again."""
+    make_tiny_model(folder / "base", seed=4)
+    config = evaluation_config(
+        ModelChoice(folder / "base"),
+        folder / "run",
+        overrides=[*OVERRIDES, f"eval.benchmarks={{clips = {json.dumps(str(benchmark))}}}"],
     )
+    (folder / "run").mkdir()
+    (folder / "run" / "config.toml").write_text(dump_toml(config))
+    (folder / "run" / "status.json").write_text('{"state": "finished"}')
+    for step, seed in ((1, 5), (2, 4)):
+        make_tiny_model(RunFolder(folder / "run").model(step), seed=seed)
+        (RunFolder(folder / "run").model(step).parent / "COMPLETE").touch()
+    return folder / "run"
+
+
+def test_the_watcher_asks_each_checkpoint_with_its_own_weights_and_exits_with_1_when_rows_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(write_run(tmp_path, write_benchmark(tmp_path / "data", 4, broken=(1,))))
+    assert videorl(["eval", "--watch", str(run.path), "--every", "1", "--json"]) == 1
+    said = capsys.readouterr()
+    assert said.err.splitlines()[-1] == ("videorl: incomplete evaluations: steps [0, 1, 2]; watch again to retry them")
+    started, other, again = (
+        {p.id: p.response for p in read_predictions(run.evaluation(step) / "predictions.jsonl")} for step in range(3)
+    )
+    assert started == again  # weights that came with the engine, and the same ones published to it
+    assert len(started) == len(other) == 4
+    assert sum(started[row] != other[row] for row in started) == 3
     for name in ("predictions.jsonl", "report.json", "report.md", "samples_clips.jsonl"):
-        assert (out / name).is_file()
-    assert videorl(["compare", str(out), str(out), "--json"]) == 0
+        assert (run.evaluation(0) / name).is_file()
+    report = read_report(run.evaluation(2))
+    assert (report.benchmarks["clips"].failed, report.complete) == (1, False)
+    assert run.keeper() is not None

@@ -126,10 +126,17 @@ def _evaluate_model(
     choice = find_model(model)
     resolved = evaluation_config(choice, out, config_file=config, overrides=overrides)
     evaluator, benchmarks = questions.evaluator(resolved), questions.benchmarks(resolved)
-    with _progress() as (pending, progress):
-        (report,) = asyncio.run(
-            evaluator.evaluate(choice.folder, {out: benchmarks}, name=model, pending=pending, progress=progress)
-        )
+
+    async def evaluate() -> Report:
+        async with evaluator:
+            with _progress() as (pending, progress):
+                work = {out: benchmarks}
+                (report,) = await evaluator.evaluate(
+                    choice.folder, work, name=model, pending=pending, progress=progress
+                )
+                return report
+
+    report = asyncio.run(evaluate())
     typer.echo(json.dumps(report_json(report), ensure_ascii=False, indent=2) if as_json else _shown(report))
     _say(f"{out / 'report.md'}")
     if not report.complete:
@@ -168,8 +175,11 @@ def _watch_run(
         _say(_line(reports[0]))
         return all(report.complete for report in reports)
 
-    watcher = Watcher(run, every or config.eval.every, base, evaluate_step, _say, patience, validation)
-    asyncio.run(watcher.watch())
+    async def watch_run() -> None:
+        async with evaluator:
+            await Watcher(run, every or config.eval.every, base, evaluate_step, _say, patience, validation).watch()
+
+    asyncio.run(watch_run())
     typer.echo((run.evaluations / f"trajectory.{'json' if as_json else 'md'}").read_text(encoding="utf-8").rstrip())
 
 

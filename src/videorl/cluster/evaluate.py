@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from videorl.cluster.engines import replicas
-from videorl.cluster.placement import placed
+from videorl.cluster.evaluation_replicas import EvaluationReplicas
 from videorl.config import Config
 from videorl.data.prompt import PromptBuilder
 from videorl.data.store import FrameStore
@@ -20,19 +20,30 @@ from videorl.eval.predictions import Prediction, weights_digest
 from videorl.eval.prepare import RowPreparer
 from videorl.eval.prompts import PromptForm
 from videorl.eval.report import Report
-from videorl.eval.settings import EvalSettings, replica_settings
+from videorl.eval.settings import EvalSettings
 from videorl.rewards.load import load_reward
-from videorl.rollout.engine import Engine
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Evaluator:
-    """Evaluates any number of model folders under one config."""
+    """Evaluates any number of model folders under one config; entered, because its replicas stay until the end."""
 
     config: Config
     form: PromptForm = "train"
     subtitles: Path | None = None  # the media root whose subtitles are shown
     probes: Sequence[str] = ()
+    _replicas: EvaluationReplicas = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._replicas = EvaluationReplicas(self.config)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._replicas.close()
 
     async def evaluate(
         self,
@@ -60,10 +71,8 @@ class Evaluator:
             parts = {out: self._evaluation(model, store, benchmarks) for out, benchmarks in work.items()}
             left = sum(part.pending(weights, out) for out, part in parts.items())
             pending(left)
-            async with self._engines(model, left) as engines:
-                return [
-                    await part.run(name or str(model), weights, engines, out, progress) for out, part in parts.items()
-                ]
+            engines = await self._replicas.hold(model) if left else ()
+            return [await part.run(name or str(model), weights, engines, out, progress) for out, part in parts.items()]
         finally:
             store.close()
 
@@ -83,15 +92,3 @@ class Evaluator:
             reward=load_reward(config.reward),
             probes=self.probes,
         )
-
-    @asynccontextmanager
-    async def _engines(self, model: Path, pending: int) -> AsyncIterator[Sequence[Engine]]:
-        """The config's replicas, but none for no rows."""
-        if pending == 0:
-            yield []
-            return
-        config = self.config
-        settings = replica_settings(config, model)
-        with placed(config.cluster, [float(one.tensor_parallel) for one in settings]) as placement:
-            async with replicas(placement, settings, config.data, config.store_dir) as engines:
-                yield engines

@@ -41,7 +41,7 @@ def run_demo(out: Path, say: Callable[[str], None] = print) -> Path:
     config = load_config(config_file)
     folder = RunFolder(config.run.dir)
     say("Evaluating the base on three held-out benchmarks")
-    asyncio.run(evaluate(config, config.model.path, folder.evaluation(0)))
+    asyncio.run(evaluate_base(config))
     say(f"Training: {config.run.max_steps} fit steps of {config.trajectories_per_step} responses")
     run(config)
     say("Evaluating the checkpoints")
@@ -52,20 +52,32 @@ def run_demo(out: Path, say: Callable[[str], None] = print) -> Path:
 
 async def watch(config: Config, say: Callable[[str], None]) -> None:
     """Evaluate the checkpoints of a finished run, and write its trajectory and keeper."""
-
-    async def evaluate_step(model: Path, out: Path) -> bool:
-        return await evaluate(config, model, out)
-
     folder = RunFolder(config.run.dir)
-    await Watcher(folder, config.eval.every, config.model.path, evaluate_step, say, PATIENCE).watch()
+    async with evaluator(config) as ready:
+
+        async def evaluate_step(model: Path, out: Path) -> bool:
+            return await evaluate(ready, model, out)
+
+        await Watcher(folder, config.eval.every, config.model.path, evaluate_step, say, PATIENCE).watch()
 
 
-async def evaluate(config: Config, model: Path, out: Path) -> bool:
-    """Ask a model the benchmarks of the config, with and without their videos. False: some row failed."""
+async def evaluate_base(config: Config) -> None:
+    async with evaluator(config) as ready:
+        await evaluate(ready, config.model.path, RunFolder(config.run.dir).evaluation(0))
+
+
+def evaluator(config: Config) -> Evaluator:
+    """Asks with and without the videos."""
+    return Evaluator(config, probes=("blind",))
+
+
+async def evaluate(ready: Evaluator, model: Path, out: Path) -> bool:
+    """Ask a model the benchmarks of the config. False: some row failed."""
+    settings = ready.config.eval
     benchmarks = [
-        load_benchmark(name, path, media_root=config.eval.media_root) for name, path in config.eval.benchmarks.items()
+        load_benchmark(name, path, media_root=settings.media_root) for name, path in settings.benchmarks.items()
     ]
-    (report,) = await Evaluator(config, probes=("blind",)).evaluate(model, {out: benchmarks}, name=out.name)
+    (report,) = await ready.evaluate(model, {out: benchmarks}, name=out.name)
     return report.complete
 
 
