@@ -10,8 +10,9 @@ import typer
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Where everything is written.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Of the clips, the questions and the run.")] = 0,
 ) -> None:
     """Make small videos and a tiny model, train it with asynchronous GRPO, and say where everything lies."""
     from videorl.playground.demo import run_demo
 
-    run_demo(out)
+    run_demo(out, seed)

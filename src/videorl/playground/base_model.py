@@ -6,8 +6,7 @@
     habits   a hasty teacher's traces: a model that sees well and is systematically wrong in places
 
 Each stage is one supervised run from conversations on disk, as `videorl sft` does it, and begins with the weights of
-the one before. The base that is kept in `playground/base` came from an earlier script with the same kinds of stages;
-its recipe.json says how. This recipe has been run as far as the middle of `sight`, not to its end.
+the one before. The base that is kept in `playground/base` came out of this recipe; its recipe.json has the evaluation.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ STAGES = (
     Stage("words", _careful, videos=False, updates=500, prompts_per_update=48, lr=1e-3),
     Stage("sight", _careful, videos=True, updates=450, prompts_per_update=32, lr=1e-3),
     Stage("focus", _careful, videos=True, updates=120, prompts_per_update=32, lr=3e-4),
-    Stage("habits", hasty_response, videos=True, updates=120, prompts_per_update=32, lr=3e-4),
+    Stage("habits", hasty_response, videos=True, updates=220, prompts_per_update=32, lr=3e-4),
 )
 
 

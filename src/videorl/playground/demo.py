@@ -24,20 +24,19 @@ from videorl.playground import preset
 from videorl.playground.gain import gain_table
 from videorl.playground.world import make_playground
 
-SEED = 0
 PATIENCE = 60.0  # seconds; the run that is watched has finished
 
 
-def run_demo(out: Path, say: Callable[[str], None] = print) -> Path:
+def run_demo(out: Path, seed: int = 0, say: Callable[[str], None] = print) -> Path:
     """Everything under `out`. Returns the run directory.
 
     Raises:
         VideorlError: a part could not finish, in one line.
     """
     say("Making the playground's clips, questions and base model")
-    world = make_playground(out / "playground", SEED)
+    world = make_playground(out / "playground", seed)
     config_file = out / "demo.toml"
-    config_file.write_text(tomli_w.dumps(preset.grpo(world, out / "run", SEED)), encoding="utf-8")
+    config_file.write_text(tomli_w.dumps(preset.grpo(world, out / "run", seed)), encoding="utf-8")
     config = load_config(config_file)
     folder = RunFolder(config.run.dir)
     say("Evaluating the base on three held-out benchmarks")
