@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from builders_data import even_times, number_of, write_clip
 from builders_engine import TOLERANCE, RunningEngine
 from builders_rollout import perturbed
 from videorl.config.schema import DataConfig
@@ -18,8 +20,10 @@ from videorl.data.prompt import PromptBuilder, video_input
 from videorl.data.store import FrameStore
 from videorl.data.templates import letter
 from videorl.errors import QuestionDropped
+from videorl.eval.prepare import RowPreparer
+from videorl.eval.runner import Row
 from videorl.playground.world import make_playground
-from videorl.types import DropReason, Frames, Prompt, Rollout, Sampling
+from videorl.types import DropReason, Frames, Media, Prompt, Question, Rollout, Sampling
 
 pytestmark = pytest.mark.slow
 
@@ -166,6 +170,29 @@ async def test_every_playground_prompt_is_expanded_as_the_trainer_expands_it(
         assert np.array_equal(trainers["input_ids"][0], prompt.token_ids)
         await running.engine.generate(f"playground {index}", prompt, 1, Sampling(1.0, 1))  # compares with its own
     store.close()
+
+
+async def test_a_minute_of_video_has_its_burnt_in_times_in_trainer_rollout_and_evaluation(
+    running: RunningEngine, tmp_path: Path
+) -> None:
+    clip = write_clip(tmp_path / "minute.mp4", even_times(1_800, 30), gop=250)
+    data = DataConfig(train=("-",), max_pixels=2_048, min_pixels=1_024, decode_workers=1)
+    assert data.max_frames == 24
+    store = FrameStore.from_config(data, tmp_path / "frames")
+    media = (Media("video", str(clip)),)
+    row = Question("minute", "multiple_choice", "What is shown?", ("red", "blue"), 0, media, "made")
+    ref = store.reference(row.media[0])
+    frames = running.source.frames[ref.key] = store.load(ref)
+    burnt_in = np.array([number_of(picture) for picture in frames.pixels]) / 30
+    markers = [f"<{(a + b) / 2:.1f} seconds>" for a, b in burnt_in.reshape(12, 2)]
+    prompts = PromptBuilder(running.folder, letter, max_prompt_tokens=900)
+    trained = prompts.build(row, [(ref, frames)])
+    asked = RowPreparer(store, prompts, "train", {"made": "classic"}, None)(Row("made", row))
+    store.close()
+    for prompt in (trained, asked):
+        text = running.oracle.processor.tokenizer.decode(prompt.token_ids)
+        assert re.findall(r"<[\d.]+ seconds>", text) == markers
+        await running.engine.generate("minute", prompt, 1, Sampling(1.0, 1))  # compares with its own
 
 
 async def test_a_prompt_that_the_engine_expands_differently_is_dropped(running: RunningEngine) -> None:

@@ -41,6 +41,7 @@ def write_frames(path: Path, frames: Frames, codec: Codec) -> None:
         tensors["ends"] = np.cumsum([len(picture) for picture in pictures], dtype=np.int64)
     shape = json.dumps(list(frames.pixels.shape))
     save_file(tensors, path, {"codec": codec, "shape": shape, "warnings": json.dumps(frames.warnings)})
+    path.chmod(0o644)  # safetensors makes files for their owner only; a store is shared
 
 
 def read_frames(path: Path) -> Frames:

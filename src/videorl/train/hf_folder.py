@@ -30,4 +30,6 @@ def save_hf(folder: Path, model: nn.Module, base: Path, dtype: torch.dtype) -> N
         config["dtype"] = str(dtype).removeprefix("torch.")
         (folder / "config.json").write_text(json.dumps(config, indent=2))
         save_torch_state_dict(weights, folder, metadata={"format": "pt"})
+        for file in folder.glob("*.safetensors"):
+            file.chmod(0o644)  # safetensors makes files for their owner only
     dist.barrier()

@@ -65,6 +65,12 @@ def test_frames_are_decoded_once_and_mapped_afterwards(store: FrameStore, pool: 
     np.testing.assert_array_equal(first.timestamps, expected.timestamps)
 
 
+def test_everybody_may_read_what_one_has_decoded(store: FrameStore, clip: Path, tmp_path: Path) -> None:
+    store.load(store.reference(video(clip)))
+    (file,) = (path for path in (tmp_path / "store").rglob("*") if path.is_file() and path.suffix == ".safetensors")
+    assert file.stat().st_mode & 0o444 == 0o444
+
+
 @pytest.mark.parametrize("codec", ["raw", "lossless", "jpeg"])
 def test_the_first_reader_sees_the_pixels_of_every_later_one(
     pool: CountingPool, clip: Path, tmp_path: Path, codec: Codec
