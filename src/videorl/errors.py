@@ -6,6 +6,8 @@ the file, row or key, what is wrong and what would be right.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line needs the errors at once, and not the arrays behind the types
@@ -22,6 +24,15 @@ class UserError(VideorlError):
     """The user's input is at fault (exit code 2)."""
 
     exit_code = 2
+
+
+_OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def unwritten(what: object, error: OSError) -> VideorlError:
+    """The error of a place that cannot be written: a full or broken disk is no fault of whoever named the place."""
+    fault = VideorlError if error.errno in _OF_THE_MACHINE else UserError
+    return fault(f"{what}: cannot be written: {os.strerror(error.errno) if error.errno else error}")
 
 
 class EngineDied(VideorlError):

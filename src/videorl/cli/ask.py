@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -71,7 +70,6 @@ def _question(video: Path, text: str, options: Sequence[str]) -> Question:
 
 async def _answer(config: Config, model: Path, question: Question) -> tuple[Rollout, bool]:
     """One greedy response (or as the config samples), from an engine in this process."""
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # standard output is the answer's
     from videorl.data.prompt import PromptBuilder
     from videorl.data.store import FrameStore
     from videorl.data.templates import template_named

@@ -14,7 +14,7 @@ import typer
 from videorl.errors import UserError, VideorlError
 
 _SCRIPTS = Path("benchmarks")
-_UNATTENDED = ("branches", "evaluation", "frames")  # the others need an environment of their own or hours
+_UNATTENDED = ("branches", "data_check", "evaluation", "frames")  # the others need an environment of their own or hours
 
 
 def bench(

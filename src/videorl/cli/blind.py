@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,7 +25,6 @@ async def answering_blind(
     `model` is a folder, RUN, RUN@STEP or RUN@keeper; prompt and reward are those that its weights were trained
     under, with `overrides` on top.
     """
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # standard output is the command's own
     from videorl.data.prompt import PromptBuilder
     from videorl.data.store import FrameStore
     from videorl.data.templates import template_named

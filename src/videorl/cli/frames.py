@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from videorl.errors import QuestionDropped, UserError
+from videorl.errors import QuestionDropped, UserError, unwritten
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -115,9 +116,13 @@ def _write_sheet(folder: Path, video: Path, decoded: Frames) -> Path:
         sheet.paste(Image.fromarray(picture), (x, y))
         draw.text((x + 4, y + height + 4), f"frame {index}   {time:.3f} s", fill="black")
     path = folder / f"{video.stem}-frames.png"
+    part = path.with_name(f"{path.name}.part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        sheet.save(path)
+        sheet.save(part, "PNG")
+        part.replace(path)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise unwritten(path, error) from None
     return path

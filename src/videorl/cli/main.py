@@ -9,6 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -99,8 +100,17 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:  # a full disk, a folder that may not be read: the machine's fault, not a bug
         _silence_output()
         where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{where}{error.strerror or error}", 1)
+        return _say(_current_directory_gone() or f"{where}{error.strerror or error}", 1)
     return code if isinstance(code, int) else 0
+
+
+def _current_directory_gone() -> str | None:
+    """The system's own message has no name in it."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return f"the current directory {os.environ.get('PWD', '')} has been deleted; go to one that exists"
+    return None
 
 
 def _silence_output() -> None:

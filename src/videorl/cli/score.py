@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from videorl.errors import QuestionDropped, UserError, VideorlError
+from videorl.errors import QuestionDropped, UserError, unwritten
 
 
 class Profile(StrEnum):
@@ -53,8 +52,7 @@ def _lines_to(out: Path | None) -> Iterator[Callable[[str], object]]:
         if part != out:
             part.replace(out)
     except OSError as error:
-        fault = VideorlError if error.errno == errno.ENOSPC else UserError
-        raise fault(f"{out}: cannot be written: {error.strerror or error}") from None
+        raise unwritten(out, error) from None
     finally:
         if part != out:
             with suppress(OSError):

@@ -5,10 +5,22 @@ The resolved config is saved with the run as config.toml. Nothing changes it at 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from videorl.types import FrameSampling, Sampling
 
@@ -18,6 +30,25 @@ NonNegativeInt = Annotated[int, Field(ge=0)]
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Python takes true for 1."""
+        if any(isinstance(one, bool) for one in (value if isinstance(value, list | tuple) else [value])):
+            kinds = set(_kinds(cls.model_fields[info.field_name or ""].annotation))
+            if bool not in kinds and kinds & {int, float}:
+                wanted = "a whole number" if int in kinds else "a number"
+                raise PydanticCustomError("truth", "true and false are no numbers; write {wanted}", {"wanted": wanted})
+        return value
+
+
+def _kinds(annotation: Any) -> Iterator[type]:
+    """The types at the ends of an annotation: int and NoneType of `PositiveInt | None`."""
+    if isinstance(annotation, type):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _kinds(part)
 
 
 class RunConfig(Section):
@@ -103,8 +134,8 @@ class RewardConfig(Section):
 class AlgoConfig(Section):
     group_size: Annotated[int, Field(ge=1)] = 8
     """Responses sampled for each question (n)."""
-    clip_low: PositiveFloat = 0.2
-    """Lower bound of the ratio is 1 - clip_low."""
+    clip_low: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """Lower bound of the ratio is 1 - clip_low; 1: none, for no ratio is below 0."""
     clip_high: PositiveFloat = 0.3
     """Upper bound of the ratio is 1 + clip_high."""
     dual_clip: Annotated[float, Field(gt=1)] = 10.0
@@ -126,12 +157,12 @@ class RolloutConfig(Section):
     """A response that reaches it ends with finish_reason "length"."""
     temperature: PositiveFloat = 1.0
     """Sampling temperature; the trainer's softmax uses the same."""
-    top_p: Annotated[float, Field(ge=1, le=1)] = 1.0
+    top_p: float = 1.0
     """Fixed at 1: a smaller value changes the engine's distribution without standing in the trainer's softmax."""
-    top_k: Annotated[int, Field(ge=-1, le=-1)] = -1
-    """Fixed at -1 (off), for the same reason."""
-    min_tokens: Annotated[int, Field(ge=0, le=0)] = 0
-    """Fixed at 0: it masks the end token in the engine alone."""
+    top_k: int = -1
+    """Fixed at -1 (off): a cut changes the engine's distribution without standing in the trainer's softmax."""
+    min_tokens: int = 0
+    """Fixed at 0: a least length masks the end token in the engine without standing in the trainer's softmax."""
     tensor_parallel: PositiveInt = 1
     """Devices of one replica."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] = 0.75
@@ -150,6 +181,14 @@ class RolloutConfig(Section):
     """Seconds that one group may take in the engine."""
     start_timeout: PositiveFloat = 900.0
     """Seconds that a replica may take to start."""
+
+    @field_validator("top_p", "top_k", "min_tokens")
+    @classmethod
+    def _fixed(cls, value: float, info: ValidationInfo) -> float:
+        field = cls.model_fields[info.field_name or ""]
+        if value != field.default:
+            raise PydanticCustomError("fixed", "{why}", {"why": (field.description or "").rstrip(".")})
+        return value
 
 
 class TrainerConfig(Section):

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Int64
 
 from videorl.config.schema import DataConfig
+from videorl.data.media import unpacked_media
 from videorl.data.questions import FileReport, ReadRow, read_questions
 from videorl.errors import UserError
 from videorl.types import Drop, DropReason, IssuedQuestion, Media, Question
@@ -79,20 +80,31 @@ def gathered(rows: Iterable[ReadRow], data: DataConfig, seed: int, what: str) ->
     return dataset, list(reports.values())
 
 
+class Known(Protocol):
+    """Hash of an id → hash of what it asks; a dict is one."""
+
+    def get(self, name: int, /) -> int | None: ...
+
+    def __setitem__(self, name: int, content: int, /) -> None: ...
+
+
 def kept_questions(
-    rows: Iterable[ReadRow], reports: dict[Path, FileReport], on_drop: Callable[[Drop], object] = lambda _: None
+    rows: Iterable[ReadRow],
+    reports: dict[Path, FileReport],
+    on_drop: Callable[[Drop], object] = lambda _: None,
+    known: Known | None = None,
 ) -> Iterator[Question]:
-    """The usable questions of `rows`, each under an id of its own; `reports` is filled on the way.
+    """The usable questions of `rows`, each under an id of its own; `reports` and `known` (a dict) fill on the way.
 
     Ids restart in many formats. A second question of the same id is dropped where it is the same question, else it is
     told apart by a number.
     """
-    seen: dict[int, int] = {}  # hash of an id → hash of what it asks: a hundred thousand ids are many strings
+    known = {} if known is None else known
     for row in rows:
         report = reports.setdefault(row.path, FileReport(row.path, row.format))
         outcome = row.outcome
         if isinstance(outcome, Question):
-            outcome = _told_apart(outcome, seen, f"{row.path}, row {row.number}")
+            outcome = _told_apart(outcome, known, f"{row.path}, row {row.number}")
         report.add(replace(row, outcome=outcome))
         if isinstance(outcome, Question):
             yield outcome
@@ -100,17 +112,17 @@ def kept_questions(
             on_drop(outcome)
 
 
-def _told_apart(question: Question, seen: dict[int, int], place: str) -> Question | Drop:
+def _told_apart(question: Question, known: Known, place: str) -> Question | Drop:
     """The question under the first free id; a drop where one of those ids is this very question."""
     clips = tuple((medium.path, medium.start, medium.end) for medium in question.media)
     content = hash((question.text, question.options, question.answer, clips))
     name, number = question.id, 1
-    while hash(name) in seen:
-        if seen[hash(name)] == content:
+    while (asked := known.get(hash(name))) is not None:
+        if asked == content:
             return Drop(DropReason.DUPLICATE, f"{place}: the same question as {name} before it")
         number += 1
         name = f"{question.id}#{number}"
-    seen[hash(name)] = content
+    known[hash(name)] = content
     return question if number == 1 else replace(question, id=name)
 
 
@@ -119,5 +131,5 @@ def _fields(packed: Question | Media) -> dict[str, Any]:
 
 
 def _unpack(packed: dict[str, Any]) -> Question:
-    media = tuple(Media(**medium | {"frames": tuple(medium["frames"])}) for medium in packed["media"])
+    media = tuple(map(unpacked_media, packed["media"]))
     return Question(**packed | {"options": tuple(packed["options"]), "media": media})

@@ -96,6 +96,18 @@ def _without_scheme(path: str) -> str:
     return unquote(path[len("file://") + len(parts.netloc) :])
 
 
+def media_key(medium: Media) -> int:
+    """A 64-bit hash that tells media apart, in this process only."""
+    limits = tuple(sorted(medium.limits.items()))
+    return hash((medium.path, medium.start, medium.end, limits, medium.frames, medium.shuffle))
+
+
+def unpacked_media(packed: dict[str, Any]) -> Media:
+    """The medium whose fields went through JSON."""
+    values: dict[str, Any] = {**packed, "frames": tuple(packed["frames"])}
+    return Media(**values)
+
+
 class DistinctMedia:
     """Each medium once, numbered in the order in which they were met."""
 
@@ -104,9 +116,7 @@ class DistinctMedia:
         self._numbers: dict[int, int] = {}  # by hash: keys of their own would take more than the media
 
     def number(self, medium: Media) -> int:
-        limits = tuple(sorted(medium.limits.items()))
-        key = (medium.path, medium.start, medium.end, limits, medium.frames, medium.shuffle)
-        number = self._numbers.setdefault(hash(key), len(self.all))
+        number = self._numbers.setdefault(media_key(medium), len(self.all))
         if number == len(self.all):
             self.all.append(medium)
         return number

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -24,7 +24,7 @@ from videorl.data.dataset import Dataset, kept_questions
 from videorl.data.media import DistinctMedia
 from videorl.data.questions import FileReport, ReadRow
 from videorl.data.source import FrameSource
-from videorl.errors import QuestionDropped, UserError
+from videorl.errors import QuestionDropped, UserError, unwritten
 from videorl.types import Drop, DropReason, Media, Question
 
 BLIND = "blind_share"  # the category that holds a question's share of right answers without video
@@ -132,7 +132,8 @@ class NormalisedFile:
     def __init__(self, path: Path) -> None:
         """
         Raises:
-            UserError: not a .parquet name, or it cannot be written there.
+            UserError: not a .parquet name.
+            VideorlError: it cannot be written there; every method may say so.
         """
         if path.suffix != ".parquet":
             raise UserError(f"{path}: the normalised file is a parquet; write a name that ends in .parquet")
@@ -140,11 +141,9 @@ class NormalisedFile:
         self._parts = [final.with_name(final.name + ".part") for final in self._finals]
         self._rows: list[object] = []
         self._open = ExitStack()
-        try:
+        with self._whole_or_not_there():
             self._parquet = self._open.enter_context(pq.ParquetWriter(self._parts[0], _SCHEMA))
             self._drops = self._open.enter_context(self._parts[1].open("w", encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None
 
     def keep(self, question: Question) -> None:
         self._rows.append(normalised_row(question))
@@ -153,21 +152,41 @@ class NormalisedFile:
 
     def drop(self, drop: Drop, question: str | None) -> None:
         line = {"reason": drop.reason.value, "detail": drop.detail, "question": question}
-        self._drops.write(json.dumps(line, ensure_ascii=False) + "\n")
+        with self._whole_or_not_there():
+            self._drops.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, failed: object, *_: object) -> None:
-        if not failed:
-            self._flush()
-        self._open.close()
-        for part, final in zip(self._parts, self._finals, strict=True):
-            part.unlink(missing_ok=True) if failed else part.replace(final)
+        if failed:
+            self._discard()
+            return
+        self._flush()
+        with self._whole_or_not_there():
+            self._open.close()
+            for part, final in zip(self._parts, self._finals, strict=True):
+                part.replace(final)
 
     def _flush(self) -> None:
-        self._parquet.write_table(pa.Table.from_pylist(self._rows, _SCHEMA))
+        with self._whole_or_not_there():
+            self._parquet.write_table(pa.Table.from_pylist(self._rows, _SCHEMA))
         self._rows = []
+
+    @contextmanager
+    def _whole_or_not_there(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._discard()
+            raise unwritten(self._finals[0], error) from None
+
+    def _discard(self) -> None:
+        with suppress(OSError):  # closing writes what is left, again onto a full disk
+            self._open.close()
+        for part in self._parts:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def _load(source: FrameSource, medium: Media) -> tuple[int, tuple[str, ...]] | Drop:

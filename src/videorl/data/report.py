@@ -12,7 +12,7 @@ import numpy as np
 from videorl.data.check import Check
 from videorl.data.prepare import Filled
 from videorl.data.questions import FileReport
-from videorl.errors import UserError
+from videorl.errors import UserError, unwritten
 
 _BINS = 10
 _BAR = 40  # characters of the longest bar
@@ -163,7 +163,9 @@ def draw_check(check: Check, max_prompt_tokens: int, path: Path) -> None:
             axis.legend()
     try:
         figure.savefig(path)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise unwritten(path, error) from None
+    except ValueError as error:  # a kind of picture that is not known
         raise UserError(f"{path}: cannot be written: {error}") from None
 
 

@@ -33,10 +33,19 @@ def expand(files: Sequence[Path]) -> list[Path]:
     for name in files:
         matches = [name] if name.is_file() else _of_split(name) or _glob(str(name))
         if not matches:
-            wanted = "no file matches this pattern" if glob.has_magic(str(name)) else "no such file"
-            raise UserError(f"{name}: {wanted}")
+            raise UserError(f"{name}: {_why_no_file(name)}")
         found.update(dict.fromkeys(matches))
     return list(found)
+
+
+def _why_no_file(name: Path) -> str:
+    if not name.is_dir():
+        return "no file matches this pattern" if glob.has_magic(str(name)) else "no such file"
+    kinds = sorted({path.suffix for path in name.iterdir() if path.suffix.lower() in _READERS})
+    if not kinds:
+        return f"a folder without question files ({', '.join(sorted(_READERS))}); name a file"
+    patterns = " or ".join(f"'{name}/*{kind}'" for kind in kinds)
+    return f"a folder, not a file; name its files: {patterns}"
 
 
 def _glob(pattern: str) -> list[Path]:

@@ -30,7 +30,7 @@ from videorl.data.digests import DigestCache, digest_text
 from videorl.data.pool import DecoderPool
 from videorl.data.sampling import sampling_for
 from videorl.data.upkeep import SUFFIX, prune, usage
-from videorl.errors import QuestionDropped, UserError, VideorlError
+from videorl.errors import QuestionDropped, VideorlError, unwritten
 from videorl.types import Drop, DropReason, FrameRef, Frames, FrameSampling, Media
 
 VERSION = 1  # raised by a change of decoding or resizing that changes pixels
@@ -53,7 +53,7 @@ class FrameStore:
             cap_gb: size, in 10^9 bytes, beyond which the least recently used frames are removed.
 
         Raises:
-            UserError: the folder cannot be written.
+            VideorlError: the folder cannot be written.
         """
         self._root = store_root(folder)
         self._sampling = sampling
@@ -67,7 +67,7 @@ class FrameStore:
             for name in ("frames", "digests", "locks", "incoming"):
                 (self._root / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"frame store {folder}: {error.strerror}; name a folder that can be written") from None
+            raise unwritten(f"frame store {folder}", error) from None
 
     @classmethod
     def from_config(cls, data: DataConfig, folder: Path) -> Self:

@@ -68,6 +68,7 @@ def set_environment(settings: EngineSettings) -> None:
         "HF_HUB_OFFLINE": "1",
     }
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # standard output belongs to --json
     if settings.device == "cpu":
         os.environ |= {
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # "auto" pins every engine of a machine to core 0

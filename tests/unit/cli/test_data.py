@@ -112,3 +112,18 @@ def test_mistakes_are_one_line_and_exit_code_2(
     assert run(["data", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("full", ["kept.parquet.part", "kept.dropped.jsonl.part"])
+def test_a_full_disk_is_no_mistake_of_the_user_and_leaves_no_half_file(
+    full: str, rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / full).symlink_to("/dev/full")
+    where = ["--media-root", str(tmp_path / "media"), "--store", str(tmp_path / "store")]
+    assert run(["data", "prepare", str(rows), *where, "--out", str(out / "kept.parquet")]) == 1
+    said = f"videorl: {out}/kept.parquet: cannot be written: No space left on device"
+    assert capsys.readouterr().err.splitlines()[-1] == said
+    assert list(out.iterdir()) == []

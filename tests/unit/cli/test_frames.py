@@ -49,3 +49,17 @@ def test_a_file_that_is_no_video_is_one_line_and_exit_code_2(
         (line,) = capsys.readouterr().err.splitlines()
         assert problem in line
         assert name in line
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_no_mistake_of_the_user_and_leaves_no_half_sheet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_clip(tmp_path / "clip.mp4", even_times(20, 10))
+    sheets = tmp_path / "sheets"
+    sheets.mkdir()
+    (sheets / "clip-frames.png.part").symlink_to("/dev/full")
+    assert run(["frames", str(path), "--out", str(sheets)]) == 1
+    said = f"videorl: {sheets}/clip-frames.png: cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == said
+    assert list(sheets.iterdir()) == []

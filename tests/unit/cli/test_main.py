@@ -81,3 +81,11 @@ def test_output_is_utf_8_in_any_locale_and_may_be_closed(tmp_path: Path) -> None
     assert json.loads(ended.stdout)["response"] == "\u4e2d\ud800"
     closed = subprocess.run(["bash", "-c", f"{command} >&-"], capture_output=True, check=False)
     assert (closed.returncode, closed.stderr) == (0, b"")
+
+
+def test_a_deleted_current_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = f"cd '{tmp_path}/gone' && rmdir '{tmp_path}/gone' && '{VIDEORL}' data check x.json"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == f"videorl: the current directory {tmp_path}/gone has been deleted; go to one that exists\n"

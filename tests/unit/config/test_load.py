@@ -73,8 +73,16 @@ def test_a_file_that_extends_itself_is_refused(tmp_path: Path) -> None:
         ("trainer.lr=fast", r"trainer\.lr = 'fast'"),
         ("trainer.lr=-1", r"trainer\.lr = -1: .*greater than 0"),
         ("data.max_frames=7", r"data\.max_frames = 7: .*multiple of 2"),
-        ("rollout.top_p=0.9", r"rollout\.top_p = 0\.9"),
-        ("rollout.min_tokens=1", r"rollout\.min_tokens = 1"),
+        ("rollout.top_p=0.9", r"rollout\.top_p = 0\.9: fixed at 1: .* without standing in the trainer's softmax$"),
+        ("rollout.top_k=5", r"rollout\.top_k = 5: fixed at -1 \(off\): .* without standing in the trainer's softmax$"),
+        ("rollout.min_tokens=1", r"rollout\.min_tokens = 1: fixed at 0: .* without standing in the trainer's softmax$"),
+        ("algo.clip_low=1.5", r"algo\.clip_low = 1\.5: .*less than or equal to 1"),
+        ("run.max_steps=true", r"run\.max_steps = True: true and false are no numbers; write a whole number$"),
+        ("trainer.lr=true", r"trainer\.lr = True: true and false are no numbers; write a number$"),
+        (
+            "trainer.betas=[true, 0.9]",
+            r"trainer\.betas = \[True, 0\.9\]: true and false are no numbers; write a number$",
+        ),
         ("reward.format_weight=1.5", r"reward\.format_weight = 1\.5"),
         ("model.attention=flash", r"model\.attention = 'flash'"),
         ("async.staleness=3", r"raise async\.max_lag to 3 or lower async\.staleness"),
@@ -106,6 +114,15 @@ def test_a_faulty_file_is_named(tmp_path: Path, text: str, said: str) -> None:
     path.write_text(text)
     with pytest.raises(UserError, match=said):
         load_config(path)
+
+
+def test_no_number_of_the_config_takes_a_truth_value(file: Path) -> None:
+    tree = load_config(file).model_dump(by_alias=True)
+    numbers = [(s, k) for s, keys in tree.items() for k, value in keys.items() if type(value) in (int, float)]
+    assert len(numbers) > 50
+    for section, key in numbers:
+        with pytest.raises(UserError, match=f"{section}.{key} = True: true and false are no numbers"):
+            load_config(file, [f"{section}.{key}=true"])
 
 
 def test_every_key_is_documented() -> None:

@@ -1,5 +1,6 @@
 """What the check counts, on files whose content is known."""
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +11,14 @@ from builders_rows import rows_by_format, write_rows
 from videorl.data.check import Check, Opened, check_questions
 from videorl.data.pool import DecoderPool
 from videorl.data.prompt import PromptBuilder
-from videorl.data.questions import read_questions
+from videorl.data.questions import ReadRow, read_questions
 from videorl.data.report import check_document, draw_check, show_check
+from videorl.data.seen import _TABLES
 from videorl.data.store import FrameStore
 from videorl.data.templates import letter
-from videorl.errors import UserError
+from videorl.errors import UserError, VideorlError
 from videorl.playground.tiny_model import make_tiny_model
-from videorl.types import FrameSampling, Question
+from videorl.types import FrameSampling, Media, Question
 
 ROW = rows_by_format()["video-r1"]
 SAMPLING = FrameSampling(fps=2.0, max_frames=6, max_pixels=8192)
@@ -113,3 +115,34 @@ def test_the_check_can_be_shown_and_drawn(folder: Path, pool: DecoderPool, tmp_p
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UserError, match="nothing to draw"):
         draw_check(check(folder), 100, tmp_path / "empty.png")
+
+
+def test_memory_does_not_grow_with_the_rows() -> None:
+    def rows(count: int) -> Iterator[ReadRow]:
+        for number in range(count):
+            media = (Media("video", f"/no/such/folder/{number}.mp4", limits={"fps": 2.0}),)
+            text = f"Question {number}: what happens next?"
+            question = Question(f"s/{number}", "multiple_choice", text, ("a", "b"), 0, media, "s")
+            yield ReadRow(Path("rows.json"), number + 1, "verl", question)
+
+    def peak(count: int) -> int:
+        tracemalloc.start()
+        try:
+            result = check_questions(rows(count), SAMPLING)
+            assert (result.media.distinct, result.media.rows_without, result.repeated) == (count, count, 0)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(100)  # what is made once
+    few, many = peak(1_000), peak(9_000)
+    assert (many - few) / 8_000 < 50  # bytes a row; with sets and lists of Python objects it is more than 500
+
+
+def test_a_temporary_file_without_room_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videorl.data.seen._TABLES", f"{_TABLES}PRAGMA max_page_count = 20;")  # SQLite's own full disk
+    media = (Media("video", "/no/such.mp4"),)
+    questions = (Question(f"s/{i}", "multiple_choice", "Why?", ("a", "b"), 0, media, "s") for i in range(10_000))
+    with pytest.raises(VideorlError, match="temporary file: database or disk is full; TMPDIR") as caught:
+        check_questions((ReadRow(Path("rows.json"), 1, "verl", question) for question in questions), SAMPLING)
+    assert caught.value.exit_code == 1

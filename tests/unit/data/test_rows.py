@@ -63,3 +63,13 @@ def test_cells_and_paths_that_nothing_can_hold_drop_their_row_alone(tmp_path: Pa
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     kept = [isinstance(row.outcome, Question) for row in read_questions([file])]
     assert kept == [True, False, False, False, True]
+
+
+def test_a_folder_in_place_of_a_file_is_told_with_what_to_name(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a folder without question files \(.csv, .*\); name a file$"):
+        list(read_questions([tmp_path]))
+    (tmp_path / "rows.parquet").touch()
+    (tmp_path / "video.mp4").touch()
+    with pytest.raises(UserError) as caught:
+        list(read_questions([tmp_path]))
+    assert str(caught.value) == f"{tmp_path}: a folder, not a file; name its files: '{tmp_path}/*.parquet'"

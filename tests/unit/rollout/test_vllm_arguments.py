@@ -1,19 +1,21 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pytest
 import torch
-from vllm import SamplingParams
+from vllm import SamplingParams, envs
 from vllm.sampling_params import RequestOutputKind
 
 from builders_rollout import MemoryFrames, make_frames
 from videorl.config.load import load_config
 from videorl.data.tokens import TokenRules
 from videorl.rollout.settings import EngineSettings
-from videorl.rollout.vllm_arguments import engine_arguments, media_inputs, sampling_params
+from videorl.rollout.vllm_arguments import engine_arguments, media_inputs, sampling_params, set_environment
 from videorl.rollout.vllm_mask import FORBIDDEN_KEY, ForbiddenTokens
 from videorl.types import Sampling
 
@@ -53,6 +55,16 @@ def test_the_model_folder_cannot_change_sampling_and_the_mask_is_on() -> None:
     assert arguments.additional_config == {FORBIDDEN_KEY: [1, 4]}
     assert arguments.logits_processors == ["videorl.rollout.vllm_mask:ForbiddenTokens"]
     assert arguments.worker_extension_cls == "videorl.rollout.vllm_weights.WeightReceiver"
+
+
+@pytest.mark.parametrize("chosen", [None, "ext://sys.stdout"])
+def test_the_engine_logs_to_standard_error_unless_told_otherwise(
+    chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {} if chosen is None else {"VLLM_LOGGING_STREAM": chosen})
+    set_environment(settings())
+    assert os.environ["VLLM_LOGGING_STREAM"] == (chosen or "ext://sys.stderr")
+    assert "VLLM_LOGGING_STREAM" in envs.environment_variables
 
 
 def test_the_encoder_cache_holds_the_largest_medium_whole() -> None:
