@@ -16,7 +16,7 @@ import asyncio
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,7 @@ def main() -> None:
         bases["warm"] = warm_start(out / "warm", world / "base")
     starts: dict[str, Report] = {}
     finals: dict[str, list[Report]] = {}
+    trainings: dict[str, Training] = {}
     passes: list[float] = []
     for name in arguments.arms:
         arm = ARMS[name]
@@ -87,7 +88,8 @@ def main() -> None:
         starts[arm.base], *finals[name] = asyncio.run(evaluated(configs, base, out / "start" / arm.base))
         if arm.base == "base" and configs[0].algo.group_size == 8:
             passes += [pass_at_n(config.run.dir) for config in configs]
-        write_results(out, starts, finals, passes)
+        trainings[name] = training([config.run.dir for config in configs])
+        write_results(out, starts, finals, trainings, passes)
     print((out / "results.md").read_text(encoding="utf-8"))
 
 
@@ -129,11 +131,37 @@ def pass_at_n(run: Path) -> float:
     return float(np.mean(list(best.values())))
 
 
+@dataclass(slots=True, frozen=True)
+class Training:
+    """What an arm's runs say of themselves."""
+
+    reward_first: float  # mean of the first fit step
+    reward_last: float
+    largest_lag: int
+    groups_of_two_versions: int  # in all runs
+
+
+def training(runs: Sequence[Path]) -> Training:
+    steps = [list(map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())) for run in runs]
+    return Training(
+        float(np.mean([lines[0]["reward/mean"] for lines in steps])),
+        float(np.mean([lines[-1]["reward/mean"] for lines in steps])),
+        max(line["lag/max"] for lines in steps for line in lines),
+        sum(line["groups/mixed_versions"] for lines in steps for line in lines),
+    )
+
+
 def write_results(
-    out: Path, starts: Mapping[str, Report], finals: Mapping[str, Sequence[Report]], passes: Sequence[float]
+    out: Path,
+    starts: Mapping[str, Report],
+    finals: Mapping[str, Sequence[Report]],
+    trainings: Mapping[str, Training],
+    passes: Sequence[float],
 ) -> None:
     """results.json and results.md, after every arm."""
-    arms = {name: summary(starts[ARMS[name].base], reports) for name, reports in finals.items()}
+    arms = {
+        name: summary(starts[ARMS[name].base], reports) | asdict(trainings[name]) for name, reports in finals.items()
+    }
     tree = {
         "name": "learning",
         "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
@@ -141,7 +169,7 @@ def write_results(
         "arms": arms,
     }
     (out / "results.json").write_text(json.dumps(tree, indent=2) + "\n", encoding="utf-8")
-    header = ["arm", "start", "final (95 % interval)", "gain", "by seed", "no video", *FAMILIES]
+    header = ["arm", "start", "final (95 % interval)", "gain", "by seed", "reward", "lag", "no video", *FAMILIES]
     rows = [
         [
             ARMS[name].what,
@@ -149,6 +177,8 @@ def write_results(
             f"{arm['final']:.3f} ({arm['interval'][0]:.3f} to {arm['interval'][1]:.3f})",
             f"{arm['gain']:+.3f}",
             ", ".join(f"{value:.3f}" for value in arm["by_seed"]),
+            f"{arm['reward_first']:.2f} to {arm['reward_last']:.2f}",
+            str(arm["largest_lag"]),
             f"{arm['blind']:.3f}",
             *(f"{arm['families'][family]:.2f}" for family in FAMILIES),
         ]
@@ -165,6 +195,7 @@ def summary(start: Report, reports: Sequence[Report]) -> dict[str, Any]:
     blind = [[column.accuracy for column in report.probes["blind"].values()] for report in reports]
     return {
         "start": start.macro_mean,
+        "start_interval": [start.macro_interval.low, start.macro_interval.high],
         "final": float(means.mean()),
         "interval": [float(means.mean() - spread), float(means.mean() + spread)],
         "gain": float(means.mean() - start.macro_mean),
