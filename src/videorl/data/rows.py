@@ -115,9 +115,16 @@ def _json(path: Path) -> Iterator[Row | Drop]:
         values = _json_values(file, path)
         head = list(islice(values, 2))
         if len(head) == 1 and isinstance(head[0], dict) and head[0]:
-            inner = list(head[0].values())
-            head = inner if all(isinstance(value, dict) for value in inner) else head
+            head = _unnested(head[0]) if all(isinstance(value, dict) for value in head[0].values()) else head
         yield from (_as_row(value) for value in chain(head, values))
+
+
+def _unnested(table: Mapping[str, Row]) -> list[Any]:
+    """The rows of one object of rows; PerceptionTest's own object has videos, each with a list of questions."""
+    if not any("mc_question" in row for row in table.values()):
+        return list(table.values())
+    questions = ((video, asked) for video, row in table.items() for asked in row.get("mc_question") or [])
+    return [asked | {"video_id": video} if isinstance(asked, dict) else asked for video, asked in questions]
 
 
 def _json_values(file: IO[str], path: Path) -> Iterator[Any]:

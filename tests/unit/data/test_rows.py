@@ -73,3 +73,26 @@ def test_a_folder_in_place_of_a_file_is_told_with_what_to_name(tmp_path: Path) -
     with pytest.raises(UserError) as caught:
         list(read_questions([tmp_path]))
     assert str(caught.value) == f"{tmp_path}: a folder, not a file; name its files: '{tmp_path}/*.parquet'"
+
+
+def test_perception_tests_own_object_of_videos_gives_each_question_with_its_video(tmp_path: Path) -> None:
+    asked = {"question": "How many?", "options": ["one", "two", "three"], "area": "physics"}
+    videos = {
+        "video_1": {
+            "metadata": {"video_id": "video_1"},
+            "mc_question": [asked | {"id": 0, "answer_id": 2}, asked | {"id": 1}],
+        },
+        "video_2": {"metadata": {"video_id": "video_2"}, "mc_question": []},
+        "video_3": {"metadata": {"video_id": "video_3"}, "mc_question": [asked | {"id": 0, "answer_id": 0}]},
+    }
+    (tmp_path / "mc_question_train.json").write_text(json.dumps(videos))
+    first, unanswered, last = read_questions([tmp_path / "mc_question_train.json"])
+    assert first.format == "perception-test"
+    assert isinstance(first.outcome, Question)
+    assert first.outcome.id == "mc_question_train/video_1/0"
+    assert (first.outcome.answer, first.outcome.options) == (2, ("one", "two", "three"))
+    assert first.outcome.media[0].path == str(tmp_path / "video_1.mp4")
+    assert isinstance(unanswered.outcome, Drop)
+    assert "answer_id is missing" in unanswered.outcome.detail
+    assert isinstance(last.outcome, Question)
+    assert last.outcome.media[0].path == str(tmp_path / "video_3.mp4")
