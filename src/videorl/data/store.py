@@ -27,8 +27,9 @@ from filelock import FileLock, Timeout
 from videorl.config.schema import DataConfig
 from videorl.data.codecs import Codec, pixel_form, read_frames
 from videorl.data.digests import DigestCache, digest_text
-from videorl.data.pool import DecoderPool
+from videorl.data.pool import WORKER, DecoderPool
 from videorl.data.sampling import sampling_for
+from videorl.data.torchcodec_pictures import require_torchcodec
 from videorl.data.upkeep import SUFFIX, prune, usage
 from videorl.errors import QuestionDropped, UserError, VideorlError
 from videorl.types import Drop, DropReason, FrameRef, Frames, FrameSampling, Media
@@ -71,8 +72,15 @@ class FrameStore:
 
     @classmethod
     def from_config(cls, data: DataConfig, folder: Path) -> Self:
-        """The store of a run (`folder` is its `store_dir`), with a pool of its own."""
-        pool = DecoderPool(data.decode_workers, data.decode_timeout, data.decode_threads)
+        """The store of a run (`folder` is its `store_dir`), with a pool of its own.
+
+        Raises:
+            UserError: the folder cannot be written, or the decoder does not load.
+        """
+        if data.decoder == "torchcodec":
+            require_torchcodec()
+        command = (*WORKER, data.decoder)
+        pool = DecoderPool(data.decode_workers, data.decode_timeout, data.decode_threads, command)
         return cls(folder, data.frame_sampling, pool, data.store_codec, data.store_gb)
 
     def reference(self, media: Media) -> FrameRef:
