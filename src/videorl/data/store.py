@@ -3,8 +3,8 @@
     reference(media)   digest of the content + clip + sampling + pixel form + version  →  key
     load(ref)          hit: map the file         miss: lock the key, decode in a worker, move the file to its place
 
-    STORE/v1/frames/ab/abcd….safetensors      STORE/v1/digests/…   content digests by path, size, mtime and inode
-    STORE/v1/incoming/…   being written       STORE/v1/locks/…     4,096 of them, each for the keys that begin alike
+    STORE/v2/frames/ab/abcd….safetensors      STORE/v2/digests/…   content digests by path, size, mtime and inode
+    STORE/v2/incoming/…   being written       STORE/v2/locks/…     4,096 of them, each for the keys that begin alike
 
 Invariant: a file under its final name is complete, because it was moved there. The lock only saves work: where it does
 not hold (some shared file systems), two processes decode the same video and both end with one file. A file may vanish
@@ -34,7 +34,7 @@ from videorl.data.upkeep import SUFFIX, prune, usage
 from videorl.errors import QuestionDropped, UserError, VideorlError
 from videorl.types import Drop, DropReason, FrameRef, Frames, FrameSampling, Media
 
-VERSION = 1  # raised by a change of decoding or resizing that changes pixels
+VERSION = 2  # raised by a change of decoding or resizing that changes pixels
 _LOCK_SECONDS = 600.0
 _TOUCH_SECONDS = 60.0  # a file is marked as used at most this often
 _PRUNE_TO = 0.9  # of the cap

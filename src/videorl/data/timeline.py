@@ -126,6 +126,7 @@ def _complaints() -> Iterator[list[tuple[int, str, str]]]:
     """What the demuxer logs as an error meanwhile: (level, name, message)."""
     before = av.logging.get_level()
     av.logging.set_level(av.logging.ERROR)
+    av.logging.set_skip_repeated(False)  # the last file may have had the same to complain of
     try:
         with av.logging.Capture() as logged:
             yield logged

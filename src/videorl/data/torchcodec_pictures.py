@@ -35,7 +35,7 @@ from videorl.data.timeline import Timeline
 from videorl.errors import UserError
 
 _OLDEST = "0.17"  # the first that hands out planes
-_CODECS = frozenset({"h264", "hevc", "vp9", "av1"})  # in others FFmpeg conceals damage without a word
+_CODECS = frozenset({"h264", "vp9", "av1"})  # in others FFmpeg hides damage without a word
 _REFUSALS = (RuntimeError, ValueError, OSError, FFmpegError)
 _LOG_LEVEL = "TORCHCODEC_FFMPEG_LOG_LEVEL"
 _COMPLAINT = re.compile(rb"^\[[^]]+ @ 0x[0-9a-f]+\] (.*)$", re.MULTILINE)
