@@ -35,7 +35,7 @@ from videorl.data.timeline import Timeline
 from videorl.errors import UserError
 
 _OLDEST = "0.17"  # the first that hands out planes
-_CODECS = frozenset({"h264", "vp9", "av1"})  # in others FFmpeg hides damage without a word
+_CODECS = frozenset({"h264"})  # in hevc, vp8, vp9 and mpeg4 FFmpeg may hide damage without a word; av1 is untried
 _REFUSALS = (RuntimeError, ValueError, OSError, FFmpegError)
 _LOG_LEVEL = "TORCHCODEC_FFMPEG_LOG_LEVEL"
 _COMPLAINT = re.compile(rb"^\[[^]]+ @ 0x[0-9a-f]+\] (.*)$", re.MULTILINE)
@@ -85,7 +85,7 @@ def read_pictures(
     """As `decoding.PictureReader`."""
     codec = stream.codec_context.codec.canonical_name
     if codec not in _CODECS:
-        raise ReaderRefused(f"torchcodec does not tell where {codec} is damaged")
+        raise ReaderRefused(f"torchcodec is not known to tell where {codec} is damaged")
     os.environ[_LOG_LEVEL] = "ERROR"
     try:
         # An open file, not its name: what a playlist inside it names is then not opened.

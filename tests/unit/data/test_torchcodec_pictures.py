@@ -63,8 +63,9 @@ def test_frames_times_and_pixels_are_pyavs(
     if container == "avi" and times is UNEVEN:
         pytest.skip("avi holds a rate, no times")
     path = write_clip(tmp_path / f"clip.{container}", times, codec, muxer=muxer, size=(180, 320))
-    silent = {"libx265": "hevc", "libvpx": "vp8", "mpeg4": "mpeg4"}.get(codec)
-    refused = f"torchcodec does not tell where {silent} is damaged" if silent else None
+    names = {"libx265": "hevc", "libvpx": "vp8", "libvpx-vp9": "vp9", "libsvtav1": "av1", "mpeg4": "mpeg4"}
+    silent = names.get(codec)
+    refused = f"torchcodec is not known to tell where {silent} is damaged" if silent else None
     assert_same(video(path), refused=refused)
     assert_same(video(path, start=1.0, end=2.5), refused=refused)
 
@@ -85,7 +86,7 @@ def test_seeking_finds_the_same_frames(tmp_path: Path, gop: int) -> None:
 
 
 @loads
-@pytest.mark.parametrize(("container", "codec"), [("mp4", "libx264"), ("webm", "libvpx-vp9"), ("avi", "libx264")])
+@pytest.mark.parametrize(("container", "codec"), [("mp4", "libx264"), ("mkv", "libx264"), ("avi", "libx264")])
 @pytest.mark.parametrize("count", [1, 3])
 def test_very_short_clips_are_the_same(tmp_path: Path, container: str, codec: str, count: int) -> None:
     assert_same(video(write_clip(tmp_path / f"short.{container}", even_times(count, 10), codec)))
@@ -114,7 +115,7 @@ def test_a_first_picture_that_is_not_pyavs_leaves_the_file_to_pyav(tmp_path: Pat
 
 
 @loads
-@pytest.mark.parametrize(("container", "codec"), [("mp4", "libx264"), ("mkv", "libx264"), ("webm", "libvpx-vp9")])
+@pytest.mark.parametrize(("container", "codec"), [("mp4", "libx264"), ("mkv", "libx264")])
 @pytest.mark.parametrize("bits", [1, 40])
 @pytest.mark.parametrize("seed", range(3))
 def test_damage_gives_pyavs_frames(tmp_path: Path, container: str, codec: str, bits: int, seed: int) -> None:
