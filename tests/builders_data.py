@@ -17,6 +17,24 @@ CELLS = 4  # the picture is a board of 4 x 4 cells: three corners tell which way
 _WHITE, _BLACK = 235, 16
 _NUMBER_CELLS = [(r, c) for r in range(CELLS) for c in range(CELLS) if (r, c) not in ((0, 0), (0, 3), (3, 0), (3, 3))]
 
+_FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof"}
+# What people have: container, encoder, options of the muxer.
+CONTAINERS = [
+    ("mp4", "libx264", {}),
+    ("mp4", "libx264", _FRAGMENTED),
+    ("mp4", "libx265", {}),
+    ("mp4", "libsvtav1", {}),
+    ("mp4", "mpeg4", {}),
+    ("mov", "libx264", {}),
+    ("mkv", "libx264", {}),
+    ("mkv", "libx265", {}),
+    ("webm", "libvpx", {}),
+    ("webm", "libvpx-vp9", {}),
+    ("webm", "libsvtav1", {}),
+    ("avi", "mpeg4", {}),
+    ("avi", "libx264", {}),
+]
+
 
 def board(number: int, height: int = 96, width: int = 128) -> np.ndarray:
     """The picture of frame `number` (below 4096): uint8 [height, width, 3]."""

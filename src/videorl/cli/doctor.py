@@ -52,6 +52,7 @@ def examine() -> Iterator[Finding]:
     for package in ("torch", "transformers", "ray", "av", "safetensors"):
         yield _package(package)
     yield _vllm()
+    yield _torchcodec()
     yield _devices()
     yield _room("/dev/shm", Path("/dev/shm"), _NEEDED_SHM)
     yield _room("disk", Path.cwd(), _NEEDED_DISK)
@@ -81,6 +82,14 @@ def _vllm() -> Finding:
         except metadata.PackageNotFoundError:
             continue
     return Finding("vllm", False, "not installed: `make setup` (CPU) or `make setup EXTRA=gpu`")
+
+
+def _torchcodec() -> Finding:
+    """Only `data.decoder = "torchcodec"` asks for it."""
+    from videorl.data.torchcodec_pictures import missing, version
+
+    lacking = missing()
+    return Finding("torchcodec", lacking is None, lacking or version(), needed=False)
 
 
 def _devices() -> Finding:

@@ -10,6 +10,7 @@ from videorl.cli.model_shape import ModelShape, read_model_config
 from videorl.config import Config
 from videorl.data.rows import expand
 from videorl.data.templates import template_named
+from videorl.data.torchcodec_pictures import require_torchcodec
 from videorl.errors import UserError
 from videorl.rewards.load import load_reward
 
@@ -23,6 +24,8 @@ def check(config: Config) -> None:
         UserError: the first thing that is missing or wrong, in one line.
     """
     _check_model(config.model.path)
+    if config.data.decoder == "torchcodec":
+        require_torchcodec()
     expand(config.data.train)
     for name, path in config.eval.benchmarks.items():
         if not path.exists():

@@ -65,8 +65,8 @@ class Evaluator:
             UserError: the folder is no model, or another evaluation writes to an output folder.
             VideorlError: the replicas could not start, or all died.
         """
-        weights = await asyncio.to_thread(weights_digest, model)
         store = FrameStore.from_config(self.config.data, self.config.store_dir)
+        weights = await asyncio.to_thread(weights_digest, model)
         try:
             parts = {out: self._evaluation(model, store, benchmarks) for out, benchmarks in work.items()}
             left = sum(part.pending(weights, out) for out, part in parts.items())

@@ -108,6 +108,8 @@ class DataConfig(Section):
     """How the store keeps frames; every reader sees the same pixels whichever it is."""
     store_gb: PositiveFloat = 200.0
     """The store's size; the least recently used frames go first."""
+    decoder: Literal["pyav", "torchcodec"] = "pyav"
+    """Who decodes the pictures of a video; torchcodec, where it loads, gives the same frames (docs/data.md)."""
     decode_workers: PositiveInt = 2
     """Processes that decode, per machine."""
     decode_threads: PositiveInt = 1

@@ -2,14 +2,18 @@
 
 Only the frames that are wanted leave the decoder as pictures; where the next one lies behind a later keyframe, the
 decoder seeks. A frame that cannot be decoded is replaced by the nearest one that can, and it is said.
+
+PyAV opens every file, knows its times and chooses, resizes and turns the frames. Only decoding what was chosen may be
+left to a `PictureReader`; where it refuses, PyAV decodes too.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import av
 import av.logging
@@ -28,7 +32,6 @@ from videorl.data.timeline import Timeline, read_timeline
 from videorl.errors import QuestionDropped
 from videorl.types import Drop, DropReason, Frames, FrameSampling, Media
 
-_SEEK_BEYOND = 16  # frames: decoding through fewer is cheaper than a seek
 _CONTAINERS = "mov,matroska,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,obu,ivf,flv,asf,ogg,mxf,nut,rm,wtv,gif"
 _READ_ERRORS = (FFmpegError, OSError, ValueError)
 
@@ -47,8 +50,38 @@ class Facts:
     warnings: tuple[str, ...] = ()
 
 
-def decode(media: Media, sampling: FrameSampling, threads: int = 1) -> Frames:
+class ReaderRefused(Exception):
+    """A reader cannot give all the pictures as PyAV would; the message says why."""
+
+
+class PictureReader(Protocol):
+    """Another decoder than PyAV for the pictures of a video."""
+
+    def __call__(
+        self,
+        container: InputContainer,
+        stream: VideoStream,
+        timeline: Timeline,
+        wanted: Sequence[int],
+        threads: int,
+        take: Callable[[int, VideoFrame], None],
+    ) -> None:
+        """Hand `take` every picture of `wanted` (ascending); a picture may change once `take` has returned.
+
+        Args:
+            container: opened by PyAV, nothing read from it.
+
+        Raises:
+            ReaderRefused: some cannot be had, or not for certain as PyAV would give them; none must be used.
+        """
+        ...
+
+
+def decode(media: Media, sampling: FrameSampling, threads: int = 1, reader: PictureReader | None = None) -> Frames:
     """The frames of a video, a folder or list of pictures, or an image.
+
+    Args:
+        reader: decodes the pictures of videos; none: PyAV.
 
     Raises:
         QuestionDropped: VIDEO_BROKEN, where not one picture can be had, with a line for a person.
@@ -56,7 +89,7 @@ def decode(media: Media, sampling: FrameSampling, threads: int = 1) -> Frames:
     av.logging.set_level(av.logging.PANIC)
     try:
         files = still_files(media)
-        frames = decode_stills(files, media, sampling) if files else _decode_video(media, sampling, threads)
+        frames = decode_stills(files, media, sampling) if files else _decode_video(media, sampling, threads, reader)
         return frames if media.shuffle is None else _shuffled(frames, media.shuffle)
     except _READ_ERRORS as error:
         raise _broken(media, getattr(error, "strerror", None) or str(error)) from None
@@ -91,9 +124,18 @@ def probe(media: Media, sampling: FrameSampling) -> Facts:
         raise _broken(media, getattr(error, "strerror", None) or str(error)) from None
 
 
-def _decode_video(media: Media, sampling: FrameSampling, threads: int) -> Frames:
+def _decode_video(media: Media, sampling: FrameSampling, threads: int, reader: PictureReader | None) -> Frames:
     timeline, wanted, _ = _plan(media, sampling)
-    return _assemble(media, timeline, _found(media, timeline, wanted, sampling, threads), wanted)
+    if reader is None or timeline.warnings:  # what is known to be damaged is left to the decoder that says how
+        return _assemble(media, timeline, _found(media, timeline, wanted, sampling, threads), wanted)
+    found = _Found(sorted(set(wanted)), sampling)
+    try:
+        with _open(media) as container:
+            reader(container, _picture_stream(container, media), timeline, found.wanted, threads, found.take)
+    except ReaderRefused as refused:
+        found = _found(media, timeline, wanted, sampling, threads)
+        found.warnings.append(f"decoded by PyAV: {refused}")
+    return _assemble(media, timeline, found, wanted)
 
 
 def _plan(media: Media, sampling: FrameSampling) -> tuple[Timeline, list[int], str]:
@@ -140,6 +182,7 @@ class _Found:
     size: tuple[int, int] | None = None  # height and width of every picture, decided by the first
     pictures: dict[int, UInt8[np.ndarray, "H W 3"]] = field(default_factory=dict)
     instead: dict[int, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def missing(self) -> list[int]:
         return [index for index in self.wanted if index not in self.pictures and index not in self.instead]
@@ -169,7 +212,7 @@ def _pick(media: Media, timeline: Timeline, found: _Found, strict: bool, threads
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = threads
         if not timeline.by_order:
-            for key, run in _runs(timeline, found.missing()):
+            for key, run in timeline.runs(found.missing()):
                 if key:
                     container.seek(int(timeline.pts[key]), stream=stream)
                 _walk(_decoded(container, stream, timeline, run), run, found, give_up_late=bool(key))
@@ -177,22 +220,6 @@ def _pick(media: Media, timeline: Timeline, found: _Found, strict: bool, threads
             if not timeline.by_order:
                 container.seek(int(timeline.pts[0]), stream=stream)
             _walk(_decoded(container, stream, timeline, missing), missing, found, give_up_late=False)
-
-
-def _runs(timeline: Timeline, wanted: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Wanted frames that are cheapest decoded in one go, each run with the keyframe that it begins at."""
-    keys = [0, *(int(k) for k in np.flatnonzero(timeline.keyframes) if k)]
-    key, run = 0, []
-    for index in wanted:
-        nearest = keys[bisect.bisect_right(keys, index) - 1]
-        if run and nearest > run[-1] + _SEEK_BEYOND:
-            yield key, run
-            key, run = nearest, []
-        elif not run:
-            key = nearest
-        run.append(index)
-    if run:
-        yield key, run
 
 
 def _walk(decoded: Iterator[tuple[int, VideoFrame]], run: Sequence[int], found: _Found, *, give_up_late: bool) -> None:
@@ -223,11 +250,12 @@ def _decoded(
     Pictures that are neither wanted nor needed by others are not decoded, where they can be told by their times.
     """
     decoder = stream.codec_context
+    skipping = not timeline.by_order and decoder.name != "libdav1d"  # which keeps to what it is told first
     wanted_pts = {int(timeline.pts[index]) for index in wanted}
     index_of = {int(p): i for i, p in enumerate(timeline.pts)}
     counted, trusted, last = 0, True, -1
     for packet in _packets(container, stream):
-        if packet is not None and not timeline.by_order:
+        if packet is not None and skipping:
             decoder.skip_frame = "DEFAULT" if packet.pts in wanted_pts else "NONREF"
         try:
             frames = decoder.decode(packet)
@@ -257,7 +285,7 @@ def _assemble(media: Media, timeline: Timeline, found: _Found, wanted: list[int]
     """Stack the pictures that were found; stand-ins count once, and the number stays even."""
     kept = [found.instead.get(index, index) for index in wanted]
     lost = [index for index in found.wanted if index not in found.pictures or index in found.instead]
-    warnings = list(timeline.warnings)
+    warnings = [*timeline.warnings, *found.warnings]
     if lost:
         kept = sorted({index for index in kept if index in found.pictures})
         kept += kept[-1:] * (len(kept) % FRAMES_PER_PATCH)

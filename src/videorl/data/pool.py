@@ -28,7 +28,7 @@ from videorl.data.worker import Job
 from videorl.errors import QuestionDropped, VideorlError
 from videorl.types import Drop, DropReason, FrameSampling, Media
 
-_COMMAND = (sys.executable, "-m", "videorl.data.worker")
+WORKER = (sys.executable, "-m", "videorl.data.worker")  # and, unless it is PyAV, the decoder's name
 _START_SECONDS = 120.0
 _GRACE_SECONDS = 5.0  # the worker's own timer is later than ours, so that we know that it was the deadline
 
@@ -36,7 +36,7 @@ _GRACE_SECONDS = 5.0  # the worker's own timer is later than ours, so that we kn
 class DecoderPool:
     """Thread-safe and blocking."""
 
-    def __init__(self, workers: int, timeout: float, threads: int = 1, command: Sequence[str] = _COMMAND) -> None:
+    def __init__(self, workers: int, timeout: float, threads: int = 1, command: Sequence[str] = WORKER) -> None:
         """
         Args:
             workers: processes, started when they are first needed.

@@ -3,8 +3,8 @@
     reference(media)   digest of the content + clip + sampling + pixel form + version  →  key
     load(ref)          hit: map the file         miss: lock the key, decode in a worker, move the file to its place
 
-    STORE/v1/frames/ab/abcd….safetensors      STORE/v1/digests/…   content digests by path, size, mtime and inode
-    STORE/v1/incoming/…   being written       STORE/v1/locks/…     4,096 of them, each for the keys that begin alike
+    STORE/v2/frames/ab/abcd….safetensors      STORE/v2/digests/…   content digests by path, size, mtime and inode
+    STORE/v2/incoming/…   being written       STORE/v2/locks/…     4,096 of them, each for the keys that begin alike
 
 Invariant: a file under its final name is complete, because it was moved there. The lock only saves work: where it does
 not hold (some shared file systems), two processes decode the same video and both end with one file. A file may vanish
@@ -27,13 +27,14 @@ from filelock import FileLock, Timeout
 from videorl.config.schema import DataConfig
 from videorl.data.codecs import Codec, pixel_form, read_frames
 from videorl.data.digests import DigestCache, digest_text
-from videorl.data.pool import DecoderPool
+from videorl.data.pool import WORKER, DecoderPool
 from videorl.data.sampling import sampling_for
+from videorl.data.torchcodec_pictures import require_torchcodec
 from videorl.data.upkeep import SUFFIX, prune, usage
 from videorl.errors import QuestionDropped, VideorlError, unwritten
 from videorl.types import Drop, DropReason, FrameRef, Frames, FrameSampling, Media
 
-VERSION = 1  # raised by a change of decoding or resizing that changes pixels
+VERSION = 2  # raised by a change of decoding or resizing that changes pixels
 _LOCK_SECONDS = 600.0
 _TOUCH_SECONDS = 60.0  # a file is marked as used at most this often
 _PRUNE_TO = 0.9  # of the cap
@@ -71,8 +72,15 @@ class FrameStore:
 
     @classmethod
     def from_config(cls, data: DataConfig, folder: Path) -> Self:
-        """The store of a run (`folder` is its `store_dir`), with a pool of its own."""
-        pool = DecoderPool(data.decode_workers, data.decode_timeout, data.decode_threads)
+        """The store of a run (`folder` is its `store_dir`), with a pool of its own.
+
+        Raises:
+            UserError: the folder cannot be written, or the decoder does not load.
+        """
+        if data.decoder == "torchcodec":
+            require_torchcodec()
+        command = (*WORKER, data.decoder)
+        pool = DecoderPool(data.decode_workers, data.decode_timeout, data.decode_threads, command)
         return cls(folder, data.frame_sampling, pool, data.store_codec, data.store_gb)
 
     def reference(self, media: Media) -> FrameRef:

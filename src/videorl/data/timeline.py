@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import av
@@ -19,6 +20,7 @@ from jaxtyping import Bool, Float64, Int64
 _WITHOUT_TIMES = frozenset({"avi"})
 # Formats whose clock starts anywhere.
 _FREE_CLOCK = frozenset({"mpegts", "mpeg"})
+_SEEK_BEYOND = 16  # frames: decoding through fewer is cheaper than a seek
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,6 +41,21 @@ class Timeline:
         """When the last frame stops being shown: it lasts as long as the others do in the middle."""
         gaps = np.diff(self.times)
         return float(self.times[-1] + (np.median(gaps) if len(gaps) else 0.0))
+
+    def runs(self, wanted: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+        """Wanted frames that are cheapest decoded in one go, each run with the keyframe that it begins at."""
+        keys = [0, *(int(k) for k in np.flatnonzero(self.keyframes) if k)]
+        key, run = 0, []
+        for index in wanted:
+            nearest = keys[bisect.bisect_right(keys, index) - 1]
+            if run and nearest > run[-1] + _SEEK_BEYOND:
+                yield key, run
+                key, run = nearest, []
+            elif not run:
+                key = nearest
+            run.append(index)
+        if run:
+            yield key, run
 
 
 def read_timeline(container: InputContainer, stream: VideoStream) -> Timeline:
@@ -109,6 +126,7 @@ def _complaints() -> Iterator[list[tuple[int, str, str]]]:
     """What the demuxer logs as an error meanwhile: (level, name, message)."""
     before = av.logging.get_level()
     av.logging.set_level(av.logging.ERROR)
+    av.logging.set_skip_repeated(False)  # the last file may have had the same to complain of
     try:
         with av.logging.Capture() as logged:
             yield logged

@@ -1,12 +1,13 @@
 """The process that decodes, so that a video which hangs or crashes its decoder takes nothing else with it.
 
-    pool (parent)                          worker (this module, started as `python -m videorl.data.worker`)
+    pool (parent)                          worker (this module, started as `python -m videorl.data.worker DECODER`)
       one JSON line on stdin    ───────▶   decode, write the frames to the file that the job names
       one JSON line on stdout   ◀───────   "ready", then one answer for each job
 
 Invariant: the process ends by itself when its parent is gone or a job passes its deadline, even where the decoder
 holds the interpreter: the parent's end of stdin closes, and the kernel's timer needs nobody's cooperation.
-It imports no torch, inherits nothing from its parent, and writes nothing but answers to stdout.
+It imports no torch, unless it is told to decode by torchcodec, inherits nothing from its parent, and writes nothing but
+answers to stdout.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -53,6 +55,17 @@ class Job:
         job = json.loads(line)
         media = Media(**job["media"] | {"frames": tuple(job["media"]["frames"])})
         return cls(**job | {"media": media, "sampling": FrameSampling(**job["sampling"])})
+
+
+def main(decoder: str = "pyav") -> None:
+    """Serve with the decoder that `data.decoder` names."""
+    if decoder == "pyav":
+        serve()
+        return
+    from videorl.data.torchcodec_pictures import read_pictures, require_torchcodec
+
+    require_torchcodec()  # loaded before the first job's time runs
+    serve(partial(decode, reader=read_pictures))
 
 
 def serve(decode_one: Decode = decode) -> None:
@@ -117,4 +130,4 @@ def _claim_stdout() -> IO[str]:
 
 
 if __name__ == "__main__":
-    serve()
+    main(*sys.argv[1:])

@@ -17,6 +17,7 @@ def test_this_machine_is_examined_for_real(capsys: pytest.CaptureFixture[str]) -
     found = {finding["name"]: finding for finding in document["findings"]}
     assert {"python", "torch", "vllm", "ray", "av", "devices", "/dev/shm", "disk", "decode"} <= found.keys()
     assert found["torch"]["good"]
+    assert not found["torchcodec"]["needed"]
     assert found["decode"]["good"], found["decode"]["said"]
     assert code == (0 if document["healthy"] else 1)
 

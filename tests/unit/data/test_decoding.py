@@ -7,31 +7,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from builders_data import board, even_times, number_of, set_rotation, uneven_times, video, write_clip
+from builders_data import CONTAINERS, board, even_times, number_of, set_rotation, uneven_times, video, write_clip
 from videorl.data.decoding import decode, probe
 from videorl.data.sampling import frame_count, frame_indices
 from videorl.errors import QuestionDropped
 from videorl.types import DropReason, Frames, FrameSampling
 
 SAMPLING = FrameSampling(fps=4.0, max_frames=24)
-FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof"}
 AT_TWENTY, UNEVEN = even_times(100, 20), uneven_times(60)
-
-CONTAINERS = [
-    ("mp4", "libx264", {}),
-    ("mp4", "libx264", FRAGMENTED),
-    ("mp4", "libx265", {}),
-    ("mp4", "libsvtav1", {}),
-    ("mp4", "mpeg4", {}),
-    ("mov", "libx264", {}),
-    ("mkv", "libx264", {}),
-    ("mkv", "libx265", {}),
-    ("webm", "libvpx", {}),
-    ("webm", "libvpx-vp9", {}),
-    ("webm", "libsvtav1", {}),
-    ("avi", "mpeg4", {}),
-    ("avi", "libx264", {}),
-]
 
 
 def numbers(frames: Frames) -> list[int | None]:
@@ -106,6 +89,16 @@ def test_a_clip_of_the_video_gives_frames_inside_it_at_the_times_of_the_source(t
     assert frames.timestamps[0] == pytest.approx(1.5)
     assert frames.timestamps[-1] == pytest.approx(2.95)
     assert len(frames.pixels) == 6
+    assert_true_frames(frames, AT_TWENTY)
+
+
+@pytest.mark.parametrize(("container", "codec", "muxer"), CONTAINERS)
+def test_a_clip_gives_its_own_frames_whatever_the_codec(
+    tmp_path: Path, container: str, codec: str, muxer: dict[str, str]
+) -> None:
+    path = write_clip(tmp_path / f"clip.{container}", AT_TWENTY, codec, muxer=muxer)
+    frames = decode(video(path, start=1.0, end=2.5), SAMPLING)
+    assert frames.indices.tolist() == (20 + frame_indices(30, 6)).tolist()
     assert_true_frames(frames, AT_TWENTY)
 
 
