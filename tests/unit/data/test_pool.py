@@ -28,9 +28,9 @@ def clip(tmp_path: Path) -> Path:
     return write_clip(tmp_path / "good.mp4", even_times(20, 10))
 
 
-@pytest.fixture
-def pool() -> Iterator[DecoderPool]:
-    pool = DecoderPool(1, timeout=1.5, command=MISBEHAVING)
+@pytest.fixture(params=[60.0])
+def pool(request: pytest.FixtureRequest) -> Iterator[DecoderPool]:
+    pool = DecoderPool(1, timeout=request.param, command=MISBEHAVING)
     yield pool
     pool.close()
 
@@ -48,6 +48,7 @@ def reason_of(pool: DecoderPool, path: Path) -> tuple[DropReason, str]:
     return dropped.value.drop.reason, dropped.value.drop.detail
 
 
+@pytest.mark.parametrize("pool", [3.0], indirect=True)
 @pytest.mark.parametrize("how", ["hang", "stuck"])
 def test_a_decoder_that_hangs_is_ended_at_its_deadline_and_replaced(
     pool: DecoderPool, clip: Path, tmp_path: Path, how: str
