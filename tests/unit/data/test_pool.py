@@ -116,20 +116,21 @@ from videorl.data.pool import DecoderPool
 from videorl.types import FrameSampling, Media
 pool = DecoderPool(1, 60.0, command={MISBEHAVING!r})
 pool.decode_to(Path({str(tmp_path / "first")!r}), Media("video", {str(clip)!r}), FrameSampling(), "raw")
-if os.fork() == 0:
+other = os.fork()
+if other == 0:
     os.execvp("sleep", ["sleep", "20"])  # without the pipe: descriptors are not inherited
-print("ready", flush=True)
+print(other, flush=True)
 again = Media("video", {str(clip.with_stem(name))!r})
 pool.decode_to(Path({str(tmp_path / "second")!r}), again, FrameSampling(), "raw")
 sys.stdin.read()
 """
     parent = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert parent.stdout is not None
-    assert parent.stdout.readline() == b"ready\n"
+    other = int(parent.stdout.readline())
     children = psutil.Process(parent.pid).children()
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    workers = [child for child in children if child.name() != "sleep"]
+    workers = [child for child in children if child.pid != other]
     assert len(workers) == 1
     gone, alive = psutil.wait_procs(workers, timeout=20)
     for child in set(children) - set(workers):
