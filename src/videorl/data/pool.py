@@ -17,6 +17,7 @@ import queue
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,6 @@ class DecoderPool:
         """
         self._timeout = timeout
         self._threads = threads
-        self._closed = False
         self._slots: queue.LifoQueue[_Worker] = queue.LifoQueue()
         self._workers = [_Worker(tuple(command)) for _ in range(workers)]
         for worker in self._workers:
@@ -74,8 +74,6 @@ class DecoderPool:
     def _ask(self, job: Job) -> dict[str, Any]:
         worker = self._slots.get()
         try:
-            if self._closed:
-                raise VideorlError("the decoder pool is closed")
             answer = worker.ask(job.line(), self._timeout)
         except _Gone as gone:
             raise QuestionDropped(Drop(gone.reason, f"{job.media.path}: {gone}")) from None
@@ -89,9 +87,8 @@ class DecoderPool:
 
     def close(self) -> None:
         """End all processes, busy ones too; their callers get a drop."""
-        self._closed = True
         for worker in self._workers:
-            worker.end()
+            worker.retire()
 
 
 class _Gone(Exception):
@@ -109,6 +106,8 @@ class _Worker:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._unread = b""
+        self._starting = threading.Lock()
+        self._retired = False
 
     def ask(self, job: str, timeout: float) -> dict[str, Any]:
         if self._process is None or self._process.poll() is not None:
@@ -131,12 +130,21 @@ class _Worker:
             self._process.kill()
             self._process.wait()
 
+    def retire(self) -> None:
+        """End the process, and start no other."""
+        with self._starting:  # a process that is just being started would be missed
+            self._retired = True
+            self.end()
+
     def _start(self) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         self._unread = b""
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-        )
+        with self._starting:
+            if self._retired:
+                raise VideorlError("the decoder pool is closed")
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+            )
         try:
             self._line(_START_SECONDS)
         except (TimeoutError, EOFError):

@@ -148,3 +148,9 @@ def test_frames_that_cannot_be_written_are_no_fault_of_the_video(tmp_path: Path)
         assert not isinstance(fault.value, QuestionDropped)
     finally:
         pool.close()
+
+
+def test_a_closed_pool_starts_no_process(pool: DecoderPool, clip: Path, tmp_path: Path) -> None:
+    pool.close()
+    with pytest.raises(VideorlError, match="the decoder pool is closed"):
+        pool.decode_to(tmp_path / "out", video(clip), SAMPLING, "raw")
