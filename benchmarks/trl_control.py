@@ -206,6 +206,12 @@ def gather(runs: Sequence[RunFolder]) -> dict[str, dict[int, RunFolder]]:
     return arms
 
 
+def learning_settings(config: Config) -> tuple[Any, ...]:
+    """What has to be equal for two curves to stand beside each other."""
+    sections = config.model_dump(include={"model", "data", "reward", "algo", "trainer"})
+    return sections, config.sampling, steps_of(config)
+
+
 def our_curve(run: RunFolder) -> list[float]:
     """The accuracy of each fit step; of a step that a resumed run did again, the last."""
     lines = RunFiles.open(run.path).metrics()
@@ -220,11 +226,11 @@ def trl_lines(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def spread(values: Float64[np.ndarray, "seeds *rest"]) -> Float64[np.ndarray, "*rest"]:
-    """Half the 95 % interval of the mean over seeds, by Student's t; not a number for one seed."""
+def spread(values: Float64[np.ndarray, "seeds *rest"]) -> Any:
+    """Half the 95 % interval of the mean over seeds, by Student's t: a number or an array [*rest]; NaN for one seed."""
     seeds = len(values)
     if seeds < 2:
-        return np.full(values.shape[1:], np.nan)
+        return np.full(values.shape[1:], np.nan)[()]
     return stats.t.ppf(0.975, seeds - 1) * values.std(0, ddof=1) / np.sqrt(seeds)
 
 
