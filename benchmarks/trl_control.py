@@ -280,7 +280,7 @@ def write_results(
 
 def curve_table(config: Config, curves: Mapping[str, Curves]) -> str:
     columns = [np.array(list(curve.values())) for curve in curves.values()]
-    header = ["trajectories", *(f"{arm} ({len(curve)} seeds)" for arm, curve in curves.items())]
+    header = ["trajectories", *(f"{arm} (seeds {', '.join(map(str, curve))})" for arm, curve in curves.items())]
     rows = [
         [
             str((step + 1) * config.trajectories_per_step),
@@ -292,11 +292,12 @@ def curve_table(config: Config, curves: Mapping[str, Curves]) -> str:
 
 
 def summary_lines(differences: Mapping[str, Mapping[str, Any]], finals: Mapping[str, Any], steps: int) -> list[str]:
-    lines = [
-        f"{arm} less TRL, mean over the fit steps: {_with_spread(d['mean'], d['mean_spread'], sign='+')}; "
-        f"the 95 % interval of the difference holds 0 at {d['steps_within']} of {steps} fit steps."
-        for arm, d in differences.items()
-    ]
+    lines = []
+    for arm, d in differences.items():
+        line = f"{arm} less TRL, mean over the fit steps: {_with_spread(d['mean'], d['mean_spread'], sign='+')}."
+        if len(d["seeds"]) > 1:
+            line += f" The 95 % interval of the difference holds 0 at {d['steps_within']} of {steps} fit steps."
+        lines.append(line)
     for arm, by_seed in finals.items():
         values = np.array(list(by_seed.values()))
         lines.append(f"{arm}, final model, held-out videos: {_with_spread(values.mean(), spread(values))}")
