@@ -46,7 +46,7 @@ from videorl.eval.markdown import table
 from videorl.eval.report_file import read_report
 from videorl.eval.run_folder import RunFolder
 from videorl.monitor.run_files import RunFiles
-from videorl.playground.demo import evaluate
+from videorl.playground.demo import evaluate, evaluator
 from videorl.types import Frames, Prompt
 
 PACKAGES = (
@@ -193,12 +193,10 @@ def gather(runs: Sequence[RunFolder]) -> dict[str, dict[int, RunFolder]]:
         UserError: they differ in more than seed and schedule.
     """
     arms: dict[str, dict[int, RunFolder]] = {}
-    compared = {"model", "data", "reward", "algo", "trainer"}
-    first = runs[0].config()
+    first = learning_settings(runs[0].config())
     for run in runs:
         config = run.config()
-        same = config.model_dump(include=compared) == first.model_dump(include=compared)
-        if not same or steps_of(config) != steps_of(first) or config.sampling != first.sampling:
+        if learning_settings(config) != first:
             raise UserError(
                 f"{run.path}: its settings are not those of {runs[0].path}; only seed and schedule may differ"
             )
@@ -250,10 +248,12 @@ def compared(ours: Curves, theirs: Curves) -> dict[str, Any]:
     }
 
 
-def held_out(config: Config, model: Path, out: Path) -> float:
-    """The macro mean of a model's greedy answers on the held-out videos."""
-    asyncio.run(evaluate(config, model, out))
-    return read_report(out).macro_mean
+async def held_out(config: Config, models: Mapping[Path, Path]) -> dict[Path, float]:
+    """The macro mean of each model's greedy answers on the held-out videos, by the folder of its answers."""
+    async with evaluator(config) as ready:
+        for out, model in models.items():
+            await evaluate(ready, model, out)
+    return {out: read_report(out).macro_mean for out in models}
 
 
 def write_results(
@@ -316,22 +316,25 @@ def main() -> None:
     curves: dict[str, Curves] = {arm: {seed: our_curve(run) for seed, run in by.items()} for arm, by in arms.items()}
     curves[TRL] = {}
     seconds: dict[int, float] = {}
-    finals: dict[str, dict[int, float]] = {arm: {} for arm in curves}
+    models: dict[tuple[str, int], tuple[Path, Path]] = {}  # arm and seed → model, folder of its answers
     for seed, run in sorted(runs.items()):
         out: Path = options.out / f"trl-{seed}"
         train(python, run, out)
         lines = trl_lines(out)
         curves[TRL][seed] = [line["accuracy"] for line in lines]
         seconds[seed] = lines[-1]["seconds"] / len(lines)
-        if not options.curves_only:
-            finals[TRL][seed] = held_out(run.config(), out / "model", out / "eval")
-    if not options.curves_only:
-        for arm, by in arms.items():
-            for seed, run in by.items():
-                last = run.steps()[-1]
-                finals[arm][seed] = held_out(run.config(), run.model(last), run.evaluation(last))
+        models[TRL, seed] = out / "model", out / "eval"
+    for arm, by in arms.items():
+        for seed, run in by.items():
+            last = run.steps()[-1]
+            models[arm, seed] = run.model(last), run.evaluation(last)
     first = next(iter(runs.values())).config()
-    write_results(options.out, first, curves, seconds, {} if options.curves_only else finals)
+    finals: dict[str, dict[int, float]] = {}
+    if not options.curves_only:
+        means = asyncio.run(held_out(first, {out: model for model, out in models.values()}))
+        for (arm, seed), (_, out) in models.items():
+            finals.setdefault(arm, {})[seed] = means[out]
+    write_results(options.out, first, curves, seconds, finals)
     print((options.out / "results.md").read_text(encoding="utf-8"))
 
 
