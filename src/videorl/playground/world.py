@@ -39,7 +39,7 @@ class Recipe:
     seed: int
     questions_per_family: int
     held_out: int  # questions of each benchmark
-    version: int = 3  # raised whenever the scenes, the wording or the base change
+    version: int = 4  # raised whenever the scenes, the wording or the base change
 
 
 @dataclass(slots=True, frozen=True)
