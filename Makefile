@@ -8,11 +8,13 @@ STAMP  := .venv/.synced-$(EXTRA)
 
 setup: $(STAMP)
 
-# uv goes into the environment first: pip knows no dependency overrides (see [tool.uv] in pyproject.toml).
+# uv goes into the environment first: pip knows no dependency overrides (see [tool.uv] in pyproject.toml). Bytecode is
+# made at once: where processes may not write it, each one of them would compile torch and vLLM anew, for ten seconds.
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv==0.9.*'
-	$(BIN)/uv sync --quiet --no-install-package uv --inexact --extra $(EXTRA) --python $(BIN)/python
+	$(BIN)/uv sync --quiet --no-install-package uv --inexact --extra $(EXTRA) --python $(BIN)/python \
+		--compile-bytecode
 	rm -f uv.lock
 	touch $@
 
