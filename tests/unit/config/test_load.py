@@ -184,3 +184,11 @@ def test_a_long_value_does_not_hide_what_is_wrong_with_it(override: str, file: P
     with pytest.raises(UserError) as raised:
         load_config(file, [override])
     assert len(str(raised.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    "key", ["data.decode_timeout", "rollout.request_timeout", "rollout.start_timeout", "trainer.update_timeout"]
+)
+def test_a_wait_that_no_clock_can_hold_is_refused(key: str, file: Path) -> None:
+    with pytest.raises(UserError, match=f"{key} = 1e\\+30: input should be less than or equal to 31536000"):
+        load_config(file, [f"{key}=1e30"])
