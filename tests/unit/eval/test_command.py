@@ -97,3 +97,17 @@ def test_compare_names_a_damaged_line_and_passes_over_one_that_was_cut_off(
     (b / "predictions.jsonl").write_bytes(lines.replace(b'"benchmark": "made"', b'"benchmark": ["made"]', 1))
     assert videorl(["compare", str(a), str(b)]) == 2
     assert "predictions.jsonl:1: not a prediction" in said(capsys)
+
+
+def test_weights_that_were_cut_off_are_named_before_an_engine_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "model.safetensors").write_bytes(bytes(100))
+    row = {"problem": "What?", "options": ["A. x", "B. y"], "solution": "A", "path": "v.mp4"}
+    (tmp_path / "rows.json").write_text(json.dumps([row]))
+    benchmark = f"made={tmp_path / 'rows.json'}"
+    assert videorl(["eval", str(model), "--out", str(tmp_path / "out"), "--benchmark", benchmark]) == 1
+    assert "model.safetensors: cannot be read: " in said(capsys)
