@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,13 +53,17 @@ def check(
     """Say what a run would be trained on: rows kept and dropped with reasons, missing videos, lengths, overlap."""
     from videorl.data.check import check_questions
     from videorl.data.questions import read_questions
-    from videorl.data.report import check_document, draw_check, show_check
+    from videorl.data.report import check_document, draw_check, require_picture, show_check
 
     resolved = _config(files, media_root, remap, config, overrides)
     data = resolved.data
     rows = read_questions(files, media_root=data.media_root, remap=data.remap, format=data.format)
     others = [(path, read_questions([path], media_root=data.media_root, remap=data.remap)) for path in against or []]
     folder = model or (resolved.model.path if config else None)
+    if png is not None:
+        require_picture(png)
+        if folder is None and not videos:
+            raise UserError("--png: there is nothing to draw; add --model DIR for prompt lengths, --videos for frames")
     with _opened(resolved) if videos else _unopened() as opened:
         result = check_questions(
             rows, data.frame_sampling, against=others, lengths=_lengths(resolved, folder), opened=opened
@@ -106,15 +110,15 @@ def prepare(
         raise UserError("give --store DIR, or a config whose store is to be filled with --config")
     preparation = Preparation(read_questions(files, media_root=data.media_root, remap=data.remap, format=data.format))
     source = FrameStore.from_config(data, resolved.store_dir)
-    try:
-        with _progress("decoding") as progress:
-            filled = preparation.fill(source, data.decode_workers, progress)
-    finally:
-        source.close()
     counts = None
-    if out is not None:
-        shares = _ask_blind(preparation, blind_model, blind_attempts, overrides or []) if blind_model else {}
-        with NormalisedFile(out) as file:
+    with NormalisedFile(out) if out else nullcontext() as file:  # opened now: a name that will not do is said at once
+        try:
+            with _progress("decoding") as progress:
+                filled = preparation.fill(source, data.decode_workers, progress)
+        finally:
+            source.close()
+        if file is not None:
+            shares = _ask_blind(preparation, blind_model, blind_attempts, overrides or []) if blind_model else {}
             counts = preparation.write(file, shares, blind_drop)
     document = prepared_document(preparation.files, filled, counts)
     typer.echo(json.dumps(document, ensure_ascii=False) if as_json else show_prepared(document))
@@ -159,7 +163,9 @@ def verify(
 @store_app.command()
 def prune(
     store: Store,
-    to_gb: Annotated[float, typer.Option("--to-gb", min=0, help="Keep at most this much, the last used first.")],
+    to_gb: Annotated[
+        float, typer.Option("--to-gb", min=0, max=1e9, help="Keep at most this much, the last used first.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Remove the least recently used frames."""

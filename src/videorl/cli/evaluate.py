@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,10 +66,18 @@ def evaluate(
     probes = [name for name, wanted in flags.items() if wanted]
     questions = _Questions(tuple(benchmark or ()), media_root, all_rows, prompt.value, subtitles, tuple(probes))
     if watch is None:
+        _refuse("without --watch", {"--every": every, "--validation": validation})
         _evaluate_model(model, overrides or [], questions, out, config_file, as_json)
         return
+    _refuse("with --watch: reports go to RUN/eval, settings come from the run", {"--out": out, "--config": config_file})
     settings = [*([model] if model else []), *(overrides or [])]
     _watch_run(watch, settings, questions, every, validation, patience, as_json)
+
+
+def _refuse(when: str, options: Mapping[str, object]) -> None:
+    """What would have no effect is not passed over in silence."""
+    if given := [name for name, value in options.items() if value is not None]:
+        raise UserError(f"{', '.join(given)} means nothing {when}")
 
 
 @dataclass(slots=True, frozen=True)
@@ -164,7 +172,7 @@ def _watch_run(
     evaluator, benchmarks = questions.evaluator(config), questions.benchmarks(config)
     held_out = [
         questions.load(name, file, config)
-        for name, file in parse_benchmarks([validation or ""] if validation else []).items()
+        for name, file in parse_benchmarks([validation] if validation else [], "--validation").items()
     ]
 
     async def evaluate_step(model: Path, out: Path) -> bool:

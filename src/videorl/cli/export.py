@@ -38,7 +38,7 @@ def export(
         folder,
         frames=config.data.frame_sampling,
         dtype=dtype.value,
-        run=os.path.relpath(choice.run.path, folder),
+        run=os.path.relpath(os.path.realpath(choice.run.path), os.path.realpath(folder)),
         step=choice.step,
         config_toml=dump_toml(config),
     )

@@ -30,7 +30,7 @@ def frames(
     min_frames: Annotated[int, typer.Option(min=2, help="The fewest frames.")] = 2,
     start: Annotated[float | None, typer.Option(min=0, help="Begin here, in seconds.")] = None,
     end: Annotated[float | None, typer.Option(min=0, help="End here, in seconds.")] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that decoding may take.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds that decoding may take.")] = 60.0,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a contact sheet with the times there.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

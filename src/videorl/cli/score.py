@@ -76,13 +76,15 @@ def _scored(file: Path, reward: Any) -> Iterator[dict[str, Any]]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    from videorl.data.fields import unrepeated
+
     try:
         with file.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if not line.strip():
                     continue
                 try:
-                    tree = json.loads(line, parse_constant=_refuse)
+                    tree = json.loads(line, parse_constant=_refuse, object_pairs_hook=unrepeated)
                 except (ValueError, RecursionError) as error:
                     raise UserError(f"{file}:{number}: not valid JSON: {error}") from None
                 if not isinstance(tree, dict):

@@ -21,6 +21,7 @@ from videorl.eval.prepare import RowPreparer
 from videorl.eval.prompts import PromptForm
 from videorl.eval.report import Report
 from videorl.eval.settings import EvalSettings
+from videorl.export.model import weight_files
 from videorl.rewards.load import load_reward
 
 
@@ -63,8 +64,9 @@ class Evaluator:
 
         Raises:
             UserError: the folder is no model, or another evaluation writes to an output folder.
-            VideorlError: the replicas could not start, or all died.
+            VideorlError: its weights are damaged, or the replicas could not start, or all died.
         """
+        weight_files(model)  # weights that were cut off are said now, and not by an engine
         store = FrameStore.from_config(self.config.data, self.config.store_dir)
         weights = await asyncio.to_thread(weights_digest, model)
         try:

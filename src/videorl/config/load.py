@@ -25,6 +25,7 @@ _PATHS = (
     ("eval", "benchmarks"),
     ("eval", "media_root"),
 )
+_SHOWN_CHARS = 200
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -57,16 +58,18 @@ def dump_toml(config: Config) -> str:
 
 
 def _read_layers(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
-    resolved = path.resolve()
+    try:
+        resolved = path.resolve()
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such config file") from None
+    except (OSError, ValueError, RuntimeError) as error:  # no UTF-8, a name with a null, links in a circle
+        raise UserError(f"{path}: cannot be read: {error}") from None
     if resolved in seen:
         raise UserError(f"{path}: extends itself through {' -> '.join(str(p) for p in seen)}")
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such config file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        tree = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a number of too many digits is no TOMLDecodeError
         raise UserError(f"{path}: not valid TOML: {error}") from None
     _anchor(tree, path.parent)
     base = tree.pop("extends", None)
@@ -116,11 +119,14 @@ def _parse(override: str) -> dict[str, Any]:
     dotted, equals, text = override.partition("=")
     parts = dotted.strip().split(".")
     if not equals or len(parts) < 2 or not all(parts):
-        raise UserError(f"override {override!r}: write key.sub=value, for example trainer.lr=2e-6")
+        raise UserError(f"override {_shown(override)}: write key.sub=value, for example trainer.lr=2e-6")
     try:
-        value = tomllib.loads(f"v = {text}")["v"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        value = text.strip()  # a bare word is a string
+        value = tomllib.loads(f"v = {text}")
+    except (ValueError, RecursionError):
+        value = {"v": text.strip()}  # a bare word is a string
+    if len(value) > 1:
+        raise UserError(f"override {_shown(override)}: holds more than one line; give each setting as one argument")
+    value = value["v"]
     if parts == ["data", "train"] and isinstance(value, str):
         value = [value]
     tree: dict[str, Any] = {parts[-1]: value}
@@ -145,9 +151,15 @@ def _explain_one(problem: Any) -> str:
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     if problem["type"] == "path_type":
-        return f"{key} = {problem['input']!r}: not a path; write it as a string"
+        return f"{key} = {_shown(problem['input'])}: not a path; write it as a string"
     text = problem["msg"][0].lower() + problem["msg"][1:]
-    return f"{key} = {problem['input']!r}: {text}"
+    return f"{key} = {_shown(problem['input'])}: {text}"
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, cut where it would hide the rest of it."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
 def _suggestion(loc: tuple[int | str, ...]) -> str:

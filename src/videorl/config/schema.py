@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError
 from videorl.types import FrameSampling, Sampling
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]  # up to a year: the system's clocks hold no more than centuries
 NonNegativeInt = Annotated[int, Field(ge=0)]
 
 
@@ -114,7 +115,7 @@ class DataConfig(Section):
     """Processes that decode, per machine."""
     decode_threads: PositiveInt = 1
     """Threads of one such process."""
-    decode_timeout: PositiveFloat = 60.0
+    decode_timeout: Seconds = 60.0
     """Seconds that a video may take before its worker is ended and the question dropped."""
     max_bad_share: Fraction = 0.1
     """More than this share of questions dropped for their media stops the run with a report."""
@@ -179,9 +180,9 @@ class RolloutConfig(Section):
     """Responses that one replica decodes at once."""
     max_batched_tokens: PositiveInt = 8_192
     """Tokens of one engine step."""
-    request_timeout: PositiveFloat = 1_800.0
+    request_timeout: Seconds = 1_800.0
     """Seconds that one group may take in the engine."""
-    start_timeout: PositiveFloat = 900.0
+    start_timeout: Seconds = 900.0
     """Seconds that a replica may take to start."""
 
     @field_validator("top_p", "top_k", "min_tokens")
@@ -218,7 +219,7 @@ class TrainerConfig(Section):
     """Response positions whose logits exist at once."""
     activation_checkpointing: bool = True
     """Recompute each layer's activations in the backward pass."""
-    update_timeout: PositiveFloat = 3_600.0
+    update_timeout: Seconds = 3_600.0
     """Seconds that one optimizer step may take."""
 
 

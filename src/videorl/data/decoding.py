@@ -309,6 +309,8 @@ def _picture(frame: VideoFrame, height: int, width: int) -> UInt8[np.ndarray, "H
 
 def _open(media: Media) -> InputContainer:
     """Containers of pictures only, from files only: a playlist would name other files, or addresses."""
+    if Path(media.path).exists() and not Path(media.path).is_file():
+        raise _broken(media, "not a file that can be read as a video")  # a pipe would keep its reader waiting
     options = {"protocol_whitelist": "file", "format_whitelist": _CONTAINERS}
     try:
         return av.open(media.path, options=options, metadata_errors="replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,6 +75,19 @@ def as_text(row: Mapping[str, Any], key: str) -> str:
         found = "is missing" if value is None else f"is {value!r}, not a text"
         raise invalid(f"{key} {found}")
     return str(value)
+
+
+def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON (an `object_pairs_hook`): of two values under one key Python keeps the last one in silence.
+
+    Raises:
+        ValueError: a key stands twice in it.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        repeated = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {repeated!r} stands twice in an object")
+    return found
 
 
 def invalid(detail: str) -> QuestionDropped:

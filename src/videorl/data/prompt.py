@@ -177,8 +177,9 @@ class PromptBuilder:
 def _load_processor(folder: Path) -> Any:
     try:
         processor = AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{folder}: no processor can be loaded from it: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # a damaged file is whatever the library stumbles over
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise UserError(f"{folder}: no processor can be loaded from it: {said}") from None
     wanted = ("video_token", "video_processor", "replace_video_token", "chat_template")
     missing = [name for name in wanted if not getattr(processor, name, None)]
     if missing:

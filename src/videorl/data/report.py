@@ -142,6 +142,19 @@ def show_prepared(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def require_picture(path: Path) -> None:
+    """Raises:
+    UserError: no picture can be written under this name.
+    """
+    from matplotlib.figure import Figure
+
+    kinds = sorted(Figure().canvas.get_supported_filetypes())
+    if path.suffix.lower().removeprefix(".") not in ("", *kinds):  # without a suffix it becomes a png
+        raise UserError(f"{path}: no kind of picture; known are {', '.join(kinds)}")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: cannot be written: {path.parent} is no folder")
+
+
 def draw_check(check: Check, max_prompt_tokens: int, path: Path) -> None:
     """The histograms as a picture.
 
@@ -153,7 +166,7 @@ def draw_check(check: Check, max_prompt_tokens: int, path: Path) -> None:
     drawn = [(check.prompt_tokens, "prompt tokens"), (check.frames, "frames of a video")]
     drawn = [(values, label) for values, label in drawn if values]
     if not drawn:
-        raise UserError("--png: there is nothing to draw; add --model DIR for prompt lengths, --videos for frames")
+        raise UserError("--png: there is nothing to draw, for no question and no video is left")
     figure = Figure(figsize=(6 * len(drawn), 4), layout="constrained")
     for axis, (values, label) in zip(np.atleast_1d(figure.subplots(1, len(drawn))), drawn, strict=True):
         axis.hist(values, bins=40)
@@ -165,8 +178,6 @@ def draw_check(check: Check, max_prompt_tokens: int, path: Path) -> None:
         figure.savefig(path)
     except OSError as error:
         raise unwritten(path, error) from None
-    except ValueError as error:  # a kind of picture that is not known
-        raise UserError(f"{path}: cannot be written: {error}") from None
 
 
 def _histogram(values: Sequence[int]) -> dict[str, list[float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from videorl.data.fields import unrepeated
 from videorl.errors import UserError
 from videorl.types import Drop, DropReason
 
@@ -20,6 +22,7 @@ Row = Mapping[str, Any]
 
 _BATCH_ROWS = 256
 _CHUNK_CHARS = 1 << 20
+_CELL_CHARS = 1 << 24  # of a CSV file; a quote that is never closed makes a longer one
 _SPACE_OR_COMMA = " \t\r\n,"
 
 
@@ -82,14 +85,18 @@ def read_rows(path: Path) -> Iterator[Row | Drop]:
 
 def _parquet(path: Path) -> Iterator[Row]:
     with pq.ParquetFile(path) as file:
+        _refuse_repeated(file.schema_arrow.names, path)
         for batch in file.iter_batches(batch_size=_BATCH_ROWS):
             yield from batch.to_pylist()
 
 
 def _separated(path: Path) -> Iterator[Row | Drop]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    csv.field_size_limit(_CELL_CHARS)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.DictReader(file, delimiter=delimiter, restkey=""):
+        rows = csv.DictReader(file, delimiter=delimiter, restkey="")
+        _refuse_repeated(rows.fieldnames or (), path)
+        for row in rows:
             if "" in row or None in row.values():
                 yield Drop(DropReason.ROW_INVALID, "not as many cells as the header has columns")
             else:
@@ -102,7 +109,7 @@ def _json_lines(path: Path) -> Iterator[Row | Drop]:
             if not line.strip():
                 continue
             try:
-                yield _as_row(json.loads(line))
+                yield _as_row(_JSON.decode(line))
             except json.JSONDecodeError as error:
                 yield Drop(DropReason.ROW_INVALID, f"not valid JSON: {error.msg} at column {error.colno}")
             except (ValueError, RecursionError) as error:  # a number of too many digits, nested too deeply
@@ -129,7 +136,7 @@ def _unnested(table: Mapping[str, Row]) -> list[Any]:
 
 def _json_values(file: IO[str], path: Path) -> Iterator[Any]:
     """The elements of a top-level array, or values that follow each other, without holding the file in memory."""
-    decoder, buffer, at, in_array, more = json.JSONDecoder(), "", 0, False, True
+    buffer, at, in_array, more = "", 0, False, True
     while True:
         while at < len(buffer) and buffer[at] in _SPACE_OR_COMMA:
             at += 1
@@ -139,7 +146,7 @@ def _json_values(file: IO[str], path: Path) -> Iterator[Any]:
             continue
         try:
             if at < len(buffer):
-                value, at = decoder.raw_decode(buffer, at)
+                value, at = _JSON.raw_decode(buffer, at)
                 yield value
                 continue
         except json.JSONDecodeError as error:
@@ -154,6 +161,15 @@ def _json_values(file: IO[str], path: Path) -> Iterator[Any]:
             return
         chunk = file.read(_CHUNK_CHARS)
         buffer, at, more = buffer[at:] + chunk, 0, bool(chunk)
+
+
+def _refuse_repeated(columns: Sequence[str], path: Path) -> None:
+    """Of two columns of one name a mapping would hold the last one only."""
+    if repeated := [name for name, count in Counter(columns).items() if count > 1]:
+        raise UserError(f"{path}: has more than one column {repeated[0]!r}; give each a name of its own")
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=unrepeated)
 
 
 def _as_row(value: Any) -> Row | Drop:

@@ -40,8 +40,11 @@ def codecs(root: Path) -> dict[str, int]:
 
 def verify(root: Path) -> Iterator[tuple[Path, str | None]]:
     """Each file with None, or with what is wrong with it."""
-    for entry in _entries(root):
+    for entry in _named(root):
         path = Path(entry.path)
+        if not entry.is_file(follow_symlinks=False):
+            yield path, f"{path}: not a file"
+            continue
         try:
             read_frames(path)
             yield path, None
@@ -77,6 +80,11 @@ def prune(root: Path, target_bytes: int) -> Usage:
 
 
 def _entries(root: Path) -> Iterator[os.DirEntry[str]]:
+    return (entry for entry in _named(root) if entry.is_file(follow_symlinks=False))
+
+
+def _named(root: Path) -> Iterator[os.DirEntry[str]]:
+    """What bears a name of frames; a pipe or a link that somebody put there too."""
     for folder in sorted(root.glob("frames/??")):
         with os.scandir(folder) as entries:
             yield from (entry for entry in entries if entry.name.endswith(SUFFIX))

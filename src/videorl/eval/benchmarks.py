@@ -6,6 +6,8 @@ counted as failed.
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +20,7 @@ from videorl.types import DropReason, Media, Question
 # Where the projects' own downloads put the videos, below the media root.
 _VIDEO_FOLDERS = ("", "data", "videos", "video", "videos_cropped", "Benchmark/videos", "benchmark/videos")
 _SUBTITLE_FOLDERS = ("subtitle", "subtitles", "")
+_NAME = re.compile(r"[^/\0]{1,100}")
 _LEFT_OUT = frozenset({DropReason.NOT_MULTIPLE_CHOICE, DropReason.DUPLICATE, DropReason.FILTERED})
 
 
@@ -45,7 +48,7 @@ class Benchmark:
         return len(self.questions) + len(self.unreadable)
 
 
-def parse_benchmarks(pairs: Iterable[str]) -> dict[str, Path]:
+def parse_benchmarks(pairs: Iterable[str], option: str = "--benchmark") -> dict[str, Path]:
     """NAME=PATH options; a path may be a pattern that stands for several files.
 
     Raises:
@@ -54,10 +57,10 @@ def parse_benchmarks(pairs: Iterable[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
-        if not (name and equals and path) or "/" in name:
-            raise UserError(f"--benchmark {pair}: write NAME=PATH, for example video-mme=test.parquet")
+        if not (name and equals and path):
+            raise UserError(f"{option} {pair}: write NAME=PATH, for example video-mme=test.parquet")
         if name in found:
-            raise UserError(f"--benchmark {pair}: {name} is given twice")
+            raise UserError(f"{option} {pair}: {name} is given twice")
         found[name] = Path(path)
     return found
 
@@ -77,8 +80,10 @@ def load_benchmark(
         all_rows: switch the benchmark's own filter off.
 
     Raises:
-        UserError: no known format, or no row left to ask.
+        UserError: a name that no file can carry, no known format, or no row left to ask.
     """
+    if not _NAME.fullmatch(name):
+        raise UserError(f"benchmark {name[:100]!r}: it stands in file names; give it 1 to 100 characters without /")
     questions: list[Question] = []
     unreadable: list[Unreadable] = []
     left_out: Counter[str] = Counter()
@@ -108,7 +113,7 @@ def find_subtitles(question: Question, media_root: Path) -> Path | None:
     """The .srt file that belongs to a question's video."""
     stem = Path(question.media[0].path).stem if question.media else ""
     places = (media_root / folder / f"{stem}.srt" for folder in _SUBTITLE_FOLDERS)
-    return next((path for path in places if stem and path.is_file()), None)
+    return next((path for path in places if stem and _there(path)), None)
 
 
 # ── filters ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,11 +159,16 @@ def _placed(question: Question, root: Path, name: str) -> Question:
 
 def _find(medium: Media, root: Path, name: str) -> Media:
     path = Path(medium.path)
-    if medium.frames or path.exists() or not path.is_relative_to(root.absolute()):
+    if medium.frames or _there(path) or not path.is_relative_to(root.absolute()):
         return medium
     inside = path.relative_to(root.absolute())
     for place in (root.absolute(), root.absolute() / name):
         for folder in _VIDEO_FOLDERS:
-            if (candidate := place / folder / inside).exists():
+            if _there(candidate := place / folder / inside):
                 return replace(medium, path=str(candidate))
     return medium  # missing: the row fails, and says so
+
+
+def _there(path: Path) -> bool:
+    """False also of a name that no file can have, where Path raises."""
+    return os.path.exists(path)  # noqa: PTH110

@@ -19,7 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videorl.errors import UserError
+from pydantic import TypeAdapter
+
+from videorl.errors import UserError, unwritten
 from videorl.types import Question
 
 NOT_ATTEMPTED = "not_attempted: the evaluation ended before this row"
@@ -58,6 +60,9 @@ class Prediction:
         return self.accuracy == 1.0
 
 
+_PREDICTION = TypeAdapter(Prediction)
+
+
 def fingerprint(question: Question) -> str:
     """Digest of all that a question asks: an edited row is another row."""
     media = [asdict(medium) for medium in question.media]
@@ -72,6 +77,8 @@ def weights_digest(model: Path) -> str:
     Raises:
         UserError: the folder holds no safetensors.
     """
+    if not model.is_dir():
+        raise UserError(f"{model}: no such folder; a Hugging Face model folder is needed")
     names = sorted(p.name for p in model.iterdir() if p.suffix in {".safetensors", ".json", ".jinja", ".txt"})
     if not any(name.endswith(".safetensors") for name in names):
         raise UserError(f"{model}: no *.safetensors in it; a Hugging Face model folder is needed")
@@ -92,13 +99,17 @@ class PredictionFile:
         """Open or create `path` for the answers under `key`.
 
         Raises:
-            UserError: another evaluation holds the file.
+            UserError: another evaluation holds the file, or the folder cannot be written.
+            VideorlError: the disk is full.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._key = key
-        self._lock = _lock(path.with_name(f".{path.stem}.lock"))
-        self._rows = _settle(path, key)
-        self._file = path.open("ab", buffering=0)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path.with_name(f".{path.stem}.lock"))
+            self._rows = _settle(path, key)
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise unwritten(path, error) from None
 
     def __enter__(self) -> PredictionFile:
         return self
@@ -122,11 +133,16 @@ def read_predictions(path: Path) -> list[Prediction]:
     """Every whole line of a predictions file.
 
     Raises:
-        UserError: there is no such file.
+        UserError: there is no such file, or a whole line of it is no prediction.
     """
     if not path.is_file():
         raise UserError(f"{path}: no predictions there; `videorl eval --out {path.parent}` writes them")
-    return [prediction for _, prediction in _read(path)]
+    predictions = []
+    for number, (line, found) in enumerate(_lines(path), start=1):
+        if found is None and line.endswith(b"\n"):
+            raise UserError(f"{path}:{number}: not a prediction of videorl eval; evaluate again to ask that row anew")
+        predictions += [found[1]] if found else []
+    return predictions
 
 
 def _settle(path: Path, key: str) -> dict[tuple[str, str, str], Prediction]:
@@ -155,16 +171,20 @@ def _aside(path: Path, key: str) -> Path:
 
 
 def _read(path: Path) -> Iterator[tuple[str, Prediction]]:
-    if not path.is_file():
-        return
-    for line in path.read_bytes().split(b"\n"):
-        try:
-            fields = json.loads(line)
-            key = fields.pop("key")
-            tuples = {name: tuple(fields[name]) for name in ("options", "frames")}
-            yield key, Prediction(**fields | tuples)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            continue  # the line that a killed evaluation was writing: its row is asked again
+    if path.is_file():
+        # What is no prediction is the line that a killed evaluation was writing: its row is asked again.
+        yield from (found for _, found in _lines(path) if found is not None)
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, tuple[str, Prediction] | None]]:
+    """Each line with the key and the prediction that it holds, if it does."""
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                fields = json.loads(line)
+                yield line, (str(fields["key"]), _PREDICTION.validate_python(fields))
+            except (ValueError, KeyError, TypeError, RecursionError):
+                yield line, None
 
 
 def _write(path: Path, key: str, predictions: Iterable[Prediction]) -> None:

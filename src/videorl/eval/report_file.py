@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from videorl.errors import UserError
+from videorl.errors import UserError, unwritten
+from videorl.eval.documents import checked, read_object
 from videorl.eval.markdown import render
-from videorl.eval.report import BenchmarkReport, Report, Share
-from videorl.eval.statistics import Interval
+from videorl.eval.report import Report
 
 
 def write_report(report: Report, folder: Path) -> None:
@@ -32,29 +32,22 @@ def read_report(folder: Path) -> Report:
         UserError: there is no report, or it is not one of ours.
     """
     path = folder / "report.json"
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-        return Report(
-            model=tree["model"],
-            key=tree["key"],
-            weights=tree["weights"],
-            settings=tree["settings"],
-            benchmarks={name: _column(column) for name, column in tree["benchmarks"].items()},
-            macro_mean=tree["macro_mean"],
-            macro_interval=Interval(*tree["macro_interval"]),
-            complete=tree["complete"],
-            probes={p: {name: _column(c) for name, c in columns.items()} for p, columns in tree["probes"].items()},
-        )
-    except FileNotFoundError:
-        raise UserError(f"{path}: no report there; `videorl eval --out {folder}` writes one") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: not a report of videorl eval ({type(error).__name__}: {error})") from None
+    tree = read_object(path)
+    if not tree:
+        raise UserError(f"{path}: no report there; `videorl eval --out {folder}` writes one")
+    return checked(Report, _with_intervals(tree), path, "a report of videorl eval")
 
 
-def _column(tree: Mapping[str, Any]) -> BenchmarkReport:
-    by = {name: {value: Share(**share) for value, share in values.items()} for name, values in tree["by"].items()}
-    lists = {"examples": tuple(tree["examples"]), "filters": tuple(tree["filters"])}
-    return BenchmarkReport(**{**tree, **lists, "by": by, "interval": Interval(*tree["interval"])})
+def _with_intervals(value: Any) -> Any:
+    """What `plain` wrote as pairs."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: dict(zip(("low", "high"), inner, strict=False))
+        if name in ("interval", "macro_interval") and isinstance(inner, list)
+        else _with_intervals(inner)
+        for name, inner in value.items()
+    }
 
 
 def plain(value: Any) -> Any:
@@ -67,7 +60,16 @@ def plain(value: Any) -> Any:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file in one piece: a reader sees the old text or the new one."""
+    """Write a file in one piece: a reader sees the old text or the new one.
+
+    Raises:
+        VideorlError: it cannot be written (a UserError where the place is at fault, and not the disk).
+    """
     draft = path.with_name(path.name + ".tmp")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise unwritten(path, error) from None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from videorl.config import Config, load_config
 from videorl.errors import UserError
+from videorl.eval.documents import checked, read_object
 from videorl.eval.report_file import replace_file
 from videorl.monitor.steps import steps_of
 
@@ -38,7 +38,7 @@ class RunFolder:
 
     def state(self) -> str:
         """status.json's state; "" where the run has not written it yet."""
-        return str(_read_json(self.path / "status.json").get("state", ""))
+        return str(read_object(self.path / "status.json").get("state", ""))
 
     def steps(self) -> list[int]:
         """Steps of the complete checkpoints, ascending."""
@@ -61,11 +61,8 @@ class RunFolder:
 
     def keeper(self) -> Keeper | None:
         path = self.evaluations / "keeper.json"
-        tree = _read_json(path)
-        try:
-            return Keeper(**tree) if tree else None
-        except TypeError as error:
-            raise UserError(f"{path}: not a keeper as `videorl eval --watch` writes it: {error}") from None
+        tree = read_object(path)
+        return checked(Keeper, tree, path, "a keeper as `videorl eval --watch` writes it") if tree else None
 
     def write_keeper(self, keeper: Keeper) -> None:
         replace_file(self.evaluations / "keeper.json", json.dumps(asdict(keeper), indent=2) + "\n")
@@ -104,7 +101,10 @@ def find_model(name: str) -> ModelChoice:
     if not (run.path / "config.toml").is_file():
         raise UserError(f"{name}: neither a Hugging Face model folder nor a run (RUN, RUN@STEP or RUN@keeper)")
     step = _find_step(run, which)
-    return ModelChoice(run.model(step) if step in run.steps() else run.pin(step), run, step)
+    folder = run.model(step) if step in run.steps() else run.pin(step)
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder}: holds no model, though its checkpoint is marked complete; choose another RUN@STEP")
+    return ModelChoice(folder, run, step)
 
 
 def _find_step(run: RunFolder, which: str) -> int:
@@ -129,18 +129,7 @@ def _place_in_run(folder: Path) -> tuple[RunFolder | None, int | None]:
     """RUN and N of RUN/checkpoints/step-N/hf."""
     checkpoint = folder.parent
     run = RunFolder(checkpoint.parent.parent)
-    if checkpoint.parent.name == "checkpoints" and (run.path / "config.toml").is_file():
-        return run, int(checkpoint.name.removeprefix("step-"))
+    steps = steps_of([checkpoint])
+    if steps and checkpoint.parent.name == "checkpoints" and (run.path / "config.toml").is_file():
+        return run, steps[0]
     return None, None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from None
-    if not isinstance(tree, dict):
-        raise UserError(f"{path}: holds a {type(tree).__name__}, not an object")
-    return tree

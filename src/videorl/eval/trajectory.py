@@ -12,6 +12,7 @@ from videorl.eval.report import Report
 from videorl.eval.report_file import read_report, replace_file
 from videorl.eval.run_folder import Keeper, RunFolder
 from videorl.eval.statistics import Interval
+from videorl.monitor.steps import steps_of
 
 MACRO_MEAN = "the benchmarks' macro mean"
 
@@ -31,11 +32,11 @@ class Point:
 def read_trajectory(run: RunFolder, *, validated: bool = False) -> list[Point]:
     """Every evaluated step of a run, ascending, from the reports in it."""
     points: list[Point] = []
-    for path in sorted(run.evaluations.glob("step-*/report.json")):
-        report = read_report(path.parent)
-        validation = path.parent / "validation"
+    for step in steps_of(path.parent for path in run.evaluations.glob("step-*/report.json")):
+        report = read_report(run.evaluation(step))
+        validation = run.evaluation(step) / "validation"
         known = validated and (validation / "report.json").is_file()
-        points.append(_point(path.parent, report, read_report(validation).macro_mean if known else None))
+        points.append(_point(step, report, read_report(validation).macro_mean if known else None))
     return points
 
 
@@ -101,9 +102,9 @@ def plot_trajectory(points: Sequence[Point], keeper: Keeper | None, path: Path) 
     draft.replace(path)
 
 
-def _point(folder: Path, report: Report, validation: float | None) -> Point:
+def _point(step: int, report: Report, validation: float | None) -> Point:
     return Point(
-        step=int(folder.name.removeprefix("step-")),
+        step=step,
         macro_mean=report.macro_mean,
         macro_interval=report.macro_interval,
         accuracies={name: b.accuracy for name, b in report.benchmarks.items()},

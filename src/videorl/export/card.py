@@ -14,6 +14,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 from huggingface_hub.repocard import metadata_load
+from yaml import YAMLError
 
 from videorl.config import Config
 from videorl.data.rows import expand
@@ -134,7 +135,7 @@ def _metrics(path: Path, step: int) -> Mapping[str, Any]:
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         try:
             tree = json.loads(line) if line.endswith(b"}") else {}  # the run may be writing the last one
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{path}:{number}: not valid JSON: {error}") from None
         if isinstance(tree, dict) and tree.get("step") == step:
             return tree
@@ -142,9 +143,16 @@ def _metrics(path: Path, step: int) -> Mapping[str, Any]:
 
 
 def _license(base: Path) -> str | None:
-    """What the front matter of the base's own card says."""
+    """What the front matter of the base's own card says.
+
+    Raises:
+        UserError: it has one that cannot be read.
+    """
     card = base / "README.md"
-    metadata = metadata_load(card) if card.is_file() else None
+    try:
+        metadata = metadata_load(card) if card.is_file() else None
+    except (ValueError, YAMLError) as error:
+        raise UserError(f"{card}: its front matter cannot be read: {error}; say --license") from None
     return str(metadata["license"]) if metadata and "license" in metadata else None
 
 
@@ -226,12 +234,14 @@ def _intervals(report: Report, names: Mapping[str, Any]) -> list[str]:
 
 
 def _asked(report: Report) -> str:
-    rows = sum(column.rows for column in report.benchmarks.values())
-    sampling = "greedy" if report.settings["temperature"] == 0 else f"temperature {report.settings['temperature']}"
+    rows, said = sum(column.rows for column in report.benchmarks.values()), report.settings
+    counted = f"Accuracy over all {rows} rows; a row without an answer is wrong."
+    if not {"temperature", "prompt", "max_frames", "max_pixels", "fps", "dtype"} <= said.keys():
+        return counted
+    sampling = "greedy" if said["temperature"] == 0 else f"temperature {said['temperature']}"
     return (
-        f"Accuracy over all {rows} rows; a row without an answer is wrong. Prompt form `{report.settings['prompt']}`, "
-        f"at most {report.settings['max_frames']} frames of {report.settings['max_pixels']} pixels at "
-        f"{report.settings['fps']} frames a second, {sampling}, {report.settings['dtype']}."
+        f"{counted} Prompt form `{said['prompt']}`, at most {said['max_frames']} frames of {said['max_pixels']} pixels "
+        f"at {said['fps']} frames a second, {sampling}, {said['dtype']}."
     )
 
 

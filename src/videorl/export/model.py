@@ -6,6 +6,7 @@ The folder is written beside its destination and moved there in one step, so tha
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from videorl.errors import UserError, VideorlError
+from videorl.errors import UserError, VideorlError, unwritten
+from videorl.eval.documents import checked, read_object
 from videorl.export.processor import DIFFERENCES, bare_video_placeholder, carry_frame_limits
 from videorl.types import FrameSampling
 
@@ -61,24 +63,30 @@ def export_model(
 
     Raises:
         UserError: `destination` holds something that is not an export.
-        VideorlError: the checkpoint's weights are not those of the base's architecture.
+        VideorlError: the weights cannot be read, are not those of the base's architecture, or the disk is full.
     """
     check_destination(destination)
+    destination = Path(os.path.realpath(destination))  # "." has no name, and a link stays one
     draft = destination.with_name(destination.name + ".partial")
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    for origin in (base or source, source):  # what a checkpoint lacks comes from the base
-        _copy_files(origin, draft)
-    carry_frame_limits(draft, frames)
-    bare_video_placeholder(draft)
-    _set_dtype(draft / "config.json", dtype)
-    parameters, shards = _write_weights(source, base or source, draft, _DTYPES[dtype], shard_bytes)
-    export = Export(run, step, dtype, parameters, shards, DIFFERENCES)
-    (draft / CONFIG).write_text(config_toml, encoding="utf-8")
-    (draft / MARK).write_text(json.dumps(asdict(export), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    if destination.exists():
-        shutil.rmtree(destination)
-    draft.rename(destination)
+    try:
+        draft.mkdir(parents=True)
+        for origin in (base or source, source):  # what a checkpoint lacks comes from the base
+            _copy_files(origin, draft)
+        carry_frame_limits(draft, frames)
+        bare_video_placeholder(draft)
+        _set_dtype(draft / "config.json", dtype)
+        parameters, shards = _write_weights(source, base or source, draft, _DTYPES[dtype], shard_bytes)
+        export = Export(run, step, dtype, parameters, shards, DIFFERENCES)
+        (draft / CONFIG).write_text(config_toml, encoding="utf-8")
+        (draft / MARK).write_text(json.dumps(asdict(export), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        if destination.exists():
+            shutil.rmtree(destination)
+        draft.rename(destination)
+    except OSError as error:
+        raise unwritten(destination, error) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
     return export
 
 
@@ -95,10 +103,8 @@ def check_destination(folder: Path) -> None:
 def read_export(folder: Path) -> Export | None:
     """What an exported folder says of itself; None for any other folder."""
     path = folder / MARK
-    if not path.is_file():
-        return None
-    tree: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return Export(**{**tree, "differences": tuple(tree["differences"])})
+    tree = read_object(path)
+    return checked(Export, tree, path, "what `videorl export` writes") if tree else None
 
 
 def _copy_files(origin: Path, folder: Path) -> None:
@@ -108,11 +114,11 @@ def _copy_files(origin: Path, folder: Path) -> None:
 
 
 def _set_dtype(path: Path, dtype: str) -> None:
-    config = json.loads(path.read_text(encoding="utf-8"))
+    config = read_object(path)
     config.pop("torch_dtype", None)  # its older name
     config["dtype"] = dtype
     for part in ("text_config", "vision_config"):
-        if "dtype" in config.get(part, {}):
+        if isinstance(config.get(part), dict) and "dtype" in config[part]:
             config[part]["dtype"] = dtype
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -124,8 +130,11 @@ def weight_files(model: Path) -> dict[str, Path]:
     """Every key of a model folder with the safetensors file that holds it."""
     found: dict[str, Path] = {}
     for file in sorted(model.glob("*.safetensors")):
-        with safe_open(file, "pt") as reader:
-            found |= dict.fromkeys(reader.keys(), file)
+        try:
+            with safe_open(file, "pt") as reader:
+                found |= dict.fromkeys(reader.keys(), file)
+        except SafetensorError as error:
+            raise VideorlError(f"{file}: cannot be read: {error}; choose another checkpoint") from None
     if not found:
         raise UserError(f"{model}: no *.safetensors in it")
     return found
@@ -143,7 +152,10 @@ def _write_weights(source: Path, base: Path, folder: Path, dtype: torch.dtype, l
         tensors = {key: _read(files[names[key]], names[key]).to(dtype).contiguous() for key in keys}
         parameters += sum(tensor.numel() for tensor in tensors.values())
         index |= dict.fromkeys(keys, file)
-        save_file(tensors, folder / file, metadata={"format": "pt"})
+        try:
+            save_file(tensors, folder / file, metadata={"format": "pt"})
+        except SafetensorError as error:  # how safetensors tells of a full disk
+            raise VideorlError(f"{folder / file}: cannot be written: {error}") from None
         (folder / file).chmod(0o644)  # safetensors makes files for their owner only
     if len(shards) > 1:
         tree = {"metadata": {"total_size": parameters * dtype.itemsize}, "weight_map": index}
@@ -168,7 +180,7 @@ def _rename(have: Any, want: Any, source: Path) -> dict[str, str]:
 
 
 def _tied(model: Path) -> bool:
-    return bool(json.loads((model / "config.json").read_text(encoding="utf-8")).get("tie_word_embeddings", False))
+    return bool(read_object(model / "config.json").get("tie_word_embeddings", False))
 
 
 def _plan(names: dict[str, str], files: dict[str, Path], itemsize: int, limit: int) -> Iterator[list[str]]:

@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from videorl.errors import VideorlError
+from videorl.errors import UserError, VideorlError
+from videorl.eval.documents import read_object
 from videorl.types import FrameSampling
 
 _TOKEN_AREA = 32 * 32  # pixels of one vision token in one frame: (patch 16 × merge 2)²
@@ -55,7 +56,7 @@ def bare_video_placeholder(folder: Path) -> None:
         path = folder / name
         if not path.is_file():
             continue
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = read_object(path)
         if isinstance(tree.get("chat_template"), str):
             tree["chat_template"] = tree["chat_template"].replace(_WRAPPED, _BARE)
             path.write_text(json.dumps(tree, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -96,8 +97,10 @@ def _update(path: Path, parts: dict[str, dict[str, Any]]) -> bool:
     """Set keys in the named parts of a JSON file ("" is its top); null removes. False where nothing was there."""
     if not path.is_file():
         return False
-    tree = json.loads(path.read_text(encoding="utf-8"))
+    tree = read_object(path)
     found = [(tree if part == "" else tree[part], keys) for part, keys in parts.items() if part == "" or part in tree]
+    if not all(isinstance(target, dict) for target, _ in found):
+        raise UserError(f"{path}: its processors are no objects; a Qwen3-VL folder is expected")
     for target, keys in found:
         target.update(keys)
         for key in [name for name, value in keys.items() if value is None]:

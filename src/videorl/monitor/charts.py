@@ -21,8 +21,8 @@ class Chart:
 
 
 def chart_of(metrics: Sequence[Mapping[str, Any]], name: str) -> Chart | None:
-    """The chart of one metric; None where no step has it."""
-    values = [(int(m["step"]), float(m[name])) for m in metrics if m.get(name) is not None]
+    """The chart of one metric; None where no step has it as a number."""
+    values = [(m["step"], m[name]) for m in metrics if _is_number(m.get("step")) and _is_number(m.get(name))]
     if not values:
         return None
     steps, heights = [step for step, _ in values], [value for _, value in values]
@@ -32,6 +32,10 @@ def chart_of(metrics: Sequence[Mapping[str, Any]], name: str) -> Chart | None:
         for step, value in values
     )
     return Chart(name, points, low, high, heights[-1])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e100
 
 
 def _scaled(value: float, low: float, high: float) -> float:

@@ -56,18 +56,21 @@ class RunFiles:
         return steps_of((self.root / "rollouts").glob("step-*.jsonl"))
 
     def rollouts(self, step: int) -> list[dict[str, Any]]:
-        return list(_lines(self.root / "rollouts" / f"step-{step:06d}.jsonl"))
+        return list(_lines(self.root / "rollouts" / f"step-{step:06d}.jsonl")) if step in self.steps() else []
 
     def media(self, step: int, line: int, index: int) -> Path | None:
         """The medium of a recorded response, if it is a file under a media root."""
         rollouts = self.rollouts(step)
         if not 0 <= line < len(rollouts):
             return None
-        media = rollouts[line].get("media", [])
-        if not 0 <= index < len(media):
+        media = rollouts[line].get("media")
+        if not isinstance(media, list) or not 0 <= index < len(media):
             return None
-        path = Path(media[index]).resolve()
-        return path if path.is_file() and any(path.is_relative_to(root) for root in self.media_roots) else None
+        try:
+            path = Path(str(media[index])).resolve()
+            return path if path.is_file() and any(path.is_relative_to(root) for root in self.media_roots) else None
+        except (OSError, ValueError, RuntimeError):  # what no file can be called, links in a circle
+            return None
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,7 +96,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError, RecursionError):
                     if line.endswith("\n") and isinstance(tree := json.loads(line), dict):
                         yield tree
     except FileNotFoundError:

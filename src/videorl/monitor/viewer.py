@@ -104,6 +104,6 @@ def _page(templates: Environment, name: str, **facts: object) -> Response:
 
 
 def _whole(text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 9:
         raise HTTPException(400, "page is a number from 0")
     return int(text)

@@ -16,10 +16,12 @@ import tomli_w
 from videorl.cluster.evaluate import Evaluator
 from videorl.cluster.run import run
 from videorl.config import Config, load_config
+from videorl.errors import UserError
 from videorl.eval.benchmarks import load_benchmark
 from videorl.eval.report_file import read_report
 from videorl.eval.run_folder import RunFolder
 from videorl.eval.watcher import Watcher
+from videorl.orchestration.files import write_atomically
 from videorl.playground import preset
 from videorl.playground.gain import gain_table
 from videorl.playground.world import make_playground
@@ -33,10 +35,11 @@ def run_demo(out: Path, seed: int = 0, say: Callable[[str], None] = print) -> Pa
     Raises:
         VideorlError: a part could not finish, in one line.
     """
+    config_file = out / "demo.toml"
+    refuse_another_seed(config_file, seed)
     say("Making the playground's clips, questions and base model")
     world = make_playground(out / "playground", seed)
-    config_file = out / "demo.toml"
-    config_file.write_text(tomli_w.dumps(preset.grpo(world, out / "run", seed)), encoding="utf-8")
+    write_atomically(config_file, tomli_w.dumps(preset.grpo(world, out / "run", seed)))
     config = load_config(config_file)
     folder = RunFolder(config.run.dir)
     say("Evaluating the base on three held-out benchmarks")
@@ -47,6 +50,18 @@ def run_demo(out: Path, seed: int = 0, say: Callable[[str], None] = print) -> Pa
     asyncio.run(watch(config, say))
     say(summary(folder, config_file))
     return folder.path
+
+
+def refuse_another_seed(config_file: Path, seed: int) -> None:
+    """A run goes on under its own seed only; making another one's clips would take from it those that it asks about.
+
+    Raises:
+        UserError: the config of a run that was begun names another seed.
+    """
+    if config_file.exists() and (then := load_config(config_file).run.seed) != seed:
+        raise UserError(
+            f"{config_file.parent}: was begun with seed {then}: go on with --seed {then}, or choose another folder"
+        )
 
 
 async def watch(config: Config, say: Callable[[str], None]) -> None:

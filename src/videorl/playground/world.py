@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from videorl.errors import unwritten
 from videorl.playground.formats import (
     Record,
     write_perceptioncomp,
@@ -64,20 +65,39 @@ def make_playground(folder: Path, seed: int = 0, questions_per_family: int = 320
     """Make the playground in `folder` unless it is there already, made by the same recipe; returns `folder`.
 
     The same arguments give the same bytes under the same library versions.
+
+    Raises:
+        VideorlError: the folder cannot be written (a UserError where it is at fault, and not the disk).
     """
     recipe = Recipe(seed, questions_per_family, held_out)
     manifest = folder / "manifest.json"
-    if manifest.is_file() and json.loads(manifest.read_text()) == asdict(recipe):
-        return folder
-    manifest.unlink(missing_ok=True)
+    try:
+        if _made_by(manifest) != asdict(recipe):
+            manifest.unlink(missing_ok=True)
+            _make(folder, recipe)
+            manifest.write_text(json.dumps(asdict(recipe), indent=2) + "\n")
+    except OSError as error:
+        raise unwritten(folder, error) from None
+    return folder
+
+
+def _made_by(manifest: Path) -> object:
+    """The recipe of a playground that is whole; None of any other folder, a manifest that was cut off included."""
+    try:
+        return json.loads(manifest.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _make(folder: Path, recipe: Recipe) -> None:
     write_training_files(folder, recipe)
     for benchmark in BENCHMARKS:
-        families = [benchmark.families[i % len(benchmark.families)] for i in range(held_out)]
-        records = draw_records(folder, benchmark.name, families, seed, lambda _, options=benchmark.options: options)
+        families = [benchmark.families[i % len(benchmark.families)] for i in range(recipe.held_out)]
+        records = draw_records(
+            folder, benchmark.name, families, recipe.seed, lambda _, options=benchmark.options: options
+        )
         benchmark.write(benchmark_path(folder, benchmark), records)
     shutil.copytree(KEPT_BASE, folder / "base", dirs_exist_ok=True)
-    manifest.write_text(json.dumps(asdict(recipe), indent=2) + "\n")
-    return folder
 
 
 def benchmark_path(folder: Path, benchmark: HeldOut) -> Path:

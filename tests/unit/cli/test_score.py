@@ -73,7 +73,9 @@ def test_a_bad_line_is_named_by_file_and_number(
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("line", ["[" * 100_000, '{"response": "B", "options": ["a", "b"], "answer": NaN}'])
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, '{"response": "B", "options": ["a", "b"], "answer": NaN}', '{"answer": 0, "answer": 1}']
+)
 def test_what_is_no_json_is_named_by_file_and_number(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

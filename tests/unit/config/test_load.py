@@ -107,11 +107,15 @@ def test_a_mistake_is_one_line_that_says_what_would_be_right(file: Path, overrid
         ("[data]\ntrain = []\n[model]\npath = 'm'\n", "data.train"),
         ("extends = 'gone.toml'", "gone.toml: no such config file"),
         ("extends = 3", "extends takes one file name"),
+        ("extends = 'circle.toml'", "circle.toml: cannot be read: "),
+        (r'extends = "a\u0000b"', "cannot be read: embedded null"),
+        ("run.seed = " + "9" * 5_000, "faulty.toml: not valid TOML"),
     ],
 )
 def test_a_faulty_file_is_named(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "faulty.toml"
     path.write_text(text)
+    (tmp_path / "circle.toml").symlink_to("circle.toml")
     with pytest.raises(UserError, match=said):
         load_config(path)
 
@@ -163,3 +167,28 @@ def test_a_file_that_is_nested_too_deeply_is_named(file: Path) -> None:
     file.write_text("a = " + "[" * 3_000 + "]" * 3_000)
     with pytest.raises(UserError, match=r"run\.toml: not valid TOML"):
         load_config(file)
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(file: Path) -> None:
+    file.write_text(MINIMAL, encoding="utf-8-sig")
+    assert load_config(file).trainer.token_budget == 40_000
+
+
+def test_an_override_of_two_lines_loses_none_of_them_silently(file: Path) -> None:
+    with pytest.raises(UserError, match="holds more than one line"):
+        load_config(file, ["run.seed=1\ntrainer.lr=1"])
+
+
+@pytest.mark.parametrize("override", ["run.seed=" + "9" * 100_000, "run.seed=" + "x" * 100_000, "x" * 100_000])
+def test_a_long_value_does_not_hide_what_is_wrong_with_it(override: str, file: Path) -> None:
+    with pytest.raises(UserError) as raised:
+        load_config(file, [override])
+    assert len(str(raised.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    "key", ["data.decode_timeout", "rollout.request_timeout", "rollout.start_timeout", "trainer.update_timeout"]
+)
+def test_a_wait_that_no_clock_can_hold_is_refused(key: str, file: Path) -> None:
+    with pytest.raises(UserError, match=f"{key} = 1e\\+30: input should be less than or equal to 31536000"):
+        load_config(file, [f"{key}=1e30"])

@@ -1,6 +1,8 @@
 """Every clip carries its frame numbers as a pattern and is written at known times; both are read back here."""
 
+import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from builders_data import CONTAINERS, board, even_times, number_of, set_rotation
 from videorl.data.decoding import decode, probe
 from videorl.data.sampling import frame_count, frame_indices
 from videorl.errors import QuestionDropped
-from videorl.types import DropReason, Frames, FrameSampling
+from videorl.types import DropReason, Frames, FrameSampling, Media
 
 SAMPLING = FrameSampling(fps=4.0, max_frames=24)
 AT_TWENTY, UNEVEN = even_times(100, 20), uneven_times(60)
@@ -235,3 +237,12 @@ def test_a_playlist_under_a_videos_name_opens_nothing_else(tmp_path: Path) -> No
         reason, detail = reason_of(tmp_path / name)
         assert reason is DropReason.VIDEO_BROKEN
         assert "not a video that can be opened" in detail
+
+
+@pytest.mark.parametrize("read", [decode, probe])
+def test_a_pipe_in_the_place_of_a_video_keeps_nobody_waiting(
+    read: Callable[[Media, FrameSampling], object], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe.mp4")
+    with pytest.raises(QuestionDropped, match=r"pipe\.mp4: not a file"):
+        read(video(tmp_path / "pipe.mp4"), FrameSampling())

@@ -96,3 +96,30 @@ def test_perception_tests_own_object_of_videos_gives_each_question_with_its_vide
     assert "answer_id is missing" in unanswered.outcome.detail
     assert isinstance(last.outcome, Question)
     assert last.outcome.media[0].path == str(tmp_path / "video_3.mp4")
+
+
+def test_two_values_under_one_key_are_not_settled_in_silence(tmp_path: Path) -> None:
+    twice = json.dumps(GOOD)[:-1] + ', "solution": "B"}'
+    (tmp_path / "rows.jsonl").write_text(f"{twice}\n{json.dumps(GOOD)}\n")
+    dropped, kept = read_rows(tmp_path / "rows.jsonl")
+    assert isinstance(dropped, Drop)
+    assert dropped.detail == "not readable JSON: the key 'solution' stands twice in an object"
+    assert kept == GOOD
+    (tmp_path / "rows.json").write_text(f'{{"a": {json.dumps(GOOD)}, "a": {json.dumps(GOOD)}}}')
+    with pytest.raises(UserError, match=r"rows\.json: not readable JSON: the key 'a' stands twice"):
+        list(read_rows(tmp_path / "rows.json"))
+
+
+def test_two_columns_of_one_name_are_not_settled_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("question,answer,answer\nWhat?,1,2\n")
+    pq.write_table(pa.table([["What?"], ["1"], ["2"]], names=["question", "answer", "answer"]), tmp_path / "r.parquet")
+    for name in ("rows.csv", "r.parquet"):
+        with pytest.raises(UserError, match=f"{name}: has more than one column 'answer'"):
+            list(read_rows(tmp_path / name))
+
+
+def test_a_cell_of_a_million_characters_is_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("question,answer\n" + "q" * 1_000_000 + ",1\n")
+    (row,) = read_rows(tmp_path / "rows.csv")
+    assert isinstance(row, dict)
+    assert len(row["question"]) == 1_000_000

@@ -192,6 +192,18 @@ def test_a_damaged_file_is_found_by_verify_and_made_again_on_load(
     assert pool.decoded == 2
 
 
+def test_what_is_no_file_in_a_store_is_damage_and_stops_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "frames" / "ab"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "pipe.safetensors")
+    (folder / "link.safetensors").symlink_to("link.safetensors")
+    assert sorted(wrong or "" for _, wrong in verify(tmp_path)) == [
+        f"{folder}/link.safetensors: not a file",
+        f"{folder}/pipe.safetensors: not a file",
+    ]
+    assert usage(tmp_path).files == prune(tmp_path, 0).files == 0
+
+
 def test_the_least_recently_used_frames_make_room(pool: CountingPool, tmp_path: Path) -> None:
     size = 8 * 96 * 128 * 3
     store = FrameStore(tmp_path / "store", SAMPLING, pool, cap_gb=3.5 * size / 1e9)

@@ -7,7 +7,7 @@ from builders_eval import prediction
 from videorl.errors import UserError
 from videorl.eval.markdown import render
 from videorl.eval.report import Report, Share, build_report, report_benchmark
-from videorl.eval.report_file import read_report, write_report
+from videorl.eval.report_file import read_report, replace_file, write_report
 
 
 def report_of(*columns: list, probes: dict | None = None) -> Report:
@@ -85,6 +85,22 @@ def test_markdown_shows_probes_beside_the_plain_accuracy() -> None:
 def test_a_missing_report_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no report there"):
         read_report(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"benchmarks": []}, {"macro_mean": "much"}, {"macro_interval": [0]}, {"probes": 1}])
+def test_a_report_whose_fields_are_of_other_types_is_one_line(change: dict[str, object], tmp_path: Path) -> None:
+    write_report(report_of([prediction(0)]), tmp_path)
+    tree = json.loads((tmp_path / "report.json").read_text())
+    (tmp_path / "report.json").write_text(json.dumps(tree | change))
+    with pytest.raises(UserError, match=f"not a report of videorl eval: {next(iter(change))}"):
+        read_report(tmp_path)
+
+
+def test_a_report_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "card.md").mkdir()
+    with pytest.raises(UserError, match=r"card\.md: cannot be written"):
+        replace_file(tmp_path / "card.md", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["card.md"]
 
 
 def test_a_foreign_report_is_one_line(tmp_path: Path) -> None:

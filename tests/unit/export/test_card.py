@@ -187,3 +187,23 @@ def test_the_usage_code_runs_and_sees_what_training_saw(
 def test_the_card_shows_exactly_the_code_that_the_test_runs(run: RunFolder) -> None:
     (shown,) = re.findall(r"```python\n(.*?)```", card(run), re.DOTALL)
     assert shown == usage_code(letter, FRAMES, 1_024)
+
+
+def test_a_card_of_the_base_that_cannot_be_read_is_named(base: Path, run: RunFolder) -> None:
+    card = base / "README.md"
+    text = card.read_text()
+    try:
+        card.write_text("---\nlicense: [\n---\n")
+        with pytest.raises(UserError, match=r"(?s)README\.md: its front matter cannot be read: .*; say --license"):
+            collect_facts(str(run.path))
+    finally:
+        card.write_text(text)
+
+
+def test_settings_that_a_report_does_not_hold_are_left_out(run: RunFolder) -> None:
+    evaluate(run, 20, 8)
+    path = run.evaluation(20) / "report.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"settings": {}}))
+    text = card(run, "@20")
+    assert "a row without an answer is wrong." in text
+    assert "Prompt form" not in text

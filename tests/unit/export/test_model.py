@@ -168,3 +168,31 @@ def test_only_an_export_is_overwritten(base: Path, checkpoint: Path, tmp_path: P
 def test_a_base_that_is_gone_leaves_the_checkpoint_keys(checkpoint: Path, tmp_path: Path) -> None:
     export(checkpoint, None, tmp_path / "out")
     assert weight_files(tmp_path / "out").keys() == weight_files(checkpoint).keys()
+
+
+def test_a_damaged_checkpoint_is_named_and_leaves_nothing(checkpoint: Path, base: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "hf"
+    shutil.copytree(checkpoint, damaged)
+    (damaged / "model.safetensors").write_bytes((checkpoint / "model.safetensors").read_bytes()[:-100])
+    with pytest.raises(VideorlError, match=r"hf/model\.safetensors: cannot be read: "):
+        export(damaged, base, tmp_path / "out")
+    (damaged / "config.json").write_text("{")
+    with pytest.raises(UserError, match=r"config\.json: not valid JSON"):
+        export(damaged, base, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["hf"]
+
+
+def test_the_current_folder_can_be_exported_to(
+    checkpoint: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    export(checkpoint, base, Path())
+    assert (tmp_path / "here" / MARK).is_file()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"run": "../run"}', '{"run": "r", "step": "x"}'])
+def test_a_folder_whose_mark_is_damaged_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / MARK).write_text(text)
+    with pytest.raises(UserError, match=f"{MARK}: "):
+        read_export(tmp_path)

@@ -137,3 +137,41 @@ def test_neighbouring_responses_of_a_question_are_a_group() -> None:
         ("b", 2, 1),
         ("a", 3, 1),
     ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"score": "high", "advantage": [1], "versions": 3},
+        {"media": 5},
+        {"media": [7]},
+        {"media": ["\0"]},
+        {"media": ["x" * 300]},
+        {"media": ["circle.mp4"]},
+    ],
+)
+def test_a_response_whose_fields_are_of_other_types_is_shown_as_far_as_it_goes(
+    changes: dict[str, object], run: Path, client: TestClient
+) -> None:
+    (run / "videos" / "circle.mp4").symlink_to("circle.mp4")
+    if changes.get("media") == ["circle.mp4"]:
+        changes = {"media": [str(run / "videos" / "circle.mp4")]}
+    rewrite(run / "rollouts" / "step-000002.jsonl", 0, **changes)
+    assert client.get("/step/2").status_code == 200
+    assert client.get("/media/2/0/0").status_code == 404
+
+
+def test_metrics_of_other_types_leave_the_other_charts(run: Path, client: TestClient) -> None:
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"reward/mean": 1}\n{"step": "x", "reward/mean": 1}\n{"step": 3, "reward/mean": "much"}\n')
+        file.write('{"step": 3, "reward/mean": 1e999}\n' + "[" * 100_000 + "\n")
+    assert client.get("/").text.count("<polyline") == 3
+
+
+@pytest.mark.parametrize("place", ["/step/" + "9" * 300, "/media/" + "9" * 300 + "/0/0"])
+def test_a_step_that_no_file_can_be_named_after_is_not_found(place: str, client: TestClient) -> None:
+    assert client.get(place).status_code == 404
+
+
+def test_a_page_number_of_many_digits_is_a_bad_request(client: TestClient) -> None:
+    assert client.get("/step/2?page=" + "9" * 5_000).status_code == 400

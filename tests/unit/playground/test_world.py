@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from videorl.data.questions import read_questions
+from videorl.errors import UserError
 from videorl.eval.benchmarks import load_benchmark
 from videorl.playground.world import BENCHMARKS, benchmark_path, make_playground
 from videorl.types import Question
@@ -30,6 +31,17 @@ def kept(files: list[Path], root: Path) -> list[Question]:
 def test_the_same_seed_gives_the_same_bytes(playground: Path, tmp_path: Path) -> None:
     again = make_playground(tmp_path, seed=3, questions_per_family=4, held_out=12)
     assert digests(again) == digests(playground)
+
+
+def test_a_manifest_that_was_cut_off_is_that_of_no_playground(playground: Path, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"seed": 3, "quest')
+    assert digests(make_playground(tmp_path, 3, questions_per_family=4, held_out=12)) == digests(playground)
+
+
+def test_a_file_in_the_place_of_a_playground_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file: cannot be written: "):
+        make_playground(tmp_path / "file")
 
 
 def test_another_seed_gives_other_clips_and_questions(playground: Path, tmp_path: Path) -> None:
