@@ -18,6 +18,7 @@ from vllm.sampling_params import RequestOutputKind
 from videorl.data.prompt import VideoInput, video_input
 from videorl.rollout.settings import EngineSettings
 from videorl.rollout.vllm_mask import FORBIDDEN_KEY, ForbiddenTokens
+from videorl.rollout.vllm_plugin import NO_COMPILATION
 from videorl.rollout.vllm_weights import WeightReceiver
 from videorl.types import FrameRef, Frames, Sampling
 
@@ -75,6 +76,10 @@ def set_environment(settings: EngineSettings) -> None:
             "OMP_WAIT_POLICY": "PASSIVE",  # spinning threads starve the other processes of a small machine
         }
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+        if settings.enforce_eager:
+            # vLLM compiles two functions of the sampler all the same, which takes each engine a C++ compiler and longer
+            # than they will ever save.
+            os.environ.setdefault(NO_COMPILATION, "1")
 
 
 def sampling_params(sampling: Sampling, n: int, settings: EngineSettings) -> SamplingParams:

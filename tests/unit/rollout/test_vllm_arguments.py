@@ -67,6 +67,13 @@ def test_the_engine_logs_to_standard_error_unless_told_otherwise(
     assert "VLLM_LOGGING_STREAM" in envs.environment_variables
 
 
+@pytest.mark.parametrize("eager", [True, False])
+def test_an_eager_engine_on_a_cpu_compiles_nothing(eager: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {})
+    set_environment(replace(settings(), enforce_eager=eager))
+    assert os.environ.get("TORCH_COMPILE_DISABLE") == ("1" if eager else None)
+
+
 def test_the_encoder_cache_holds_the_largest_medium_whole() -> None:
     one = settings(media_bytes=24 * 100_000 * 12, max_batched_tokens=64, max_num_seqs=8)
     assert one.media_tokens == -(-24 * 100_000 // (2 * 32 * 32))
