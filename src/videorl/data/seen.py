@@ -79,7 +79,7 @@ class Seen:
         content = hash((question.text, question.options, tuple(media)))
         added = self._tables.execute(
             "INSERT INTO question (content, text, tokens) VALUES (?, ?, ?)",
-            (content, _folded(question.text), text_tokens),
+            (content, _asked(question), text_tokens),
         )
         shown = ((added.lastrowid, place, medium) for place, medium in enumerate(media))
         self._tables.executemany("INSERT INTO shows VALUES (?, ?, ?)", shown)
@@ -124,10 +124,10 @@ class Seen:
         )
 
     def shared_with(self, others: Iterable[Question]) -> tuple[int, int]:
-        """How many questions stand among `others` by their text, and how many by the name of a video."""
+        """How many questions stand among `others` by text and options, and how many by the name of a video."""
         self._tables.executescript("DELETE FROM other_text; DELETE FROM other_name;")
         for other in others:
-            self._tables.execute("INSERT OR IGNORE INTO other_text VALUES (?)", (_folded(other.text),))
+            self._tables.execute("INSERT OR IGNORE INTO other_text VALUES (?)", (_asked(other),))
             names = ((_name(medium),) for medium in other.media)
             self._tables.executemany("INSERT OR IGNORE INTO other_name VALUES (?)", names)
         by_text = self._count("SELECT count(*) FROM question JOIN other_text USING (text)")
@@ -155,8 +155,13 @@ def _one(cursor: sqlite3.Cursor) -> int | None:
     return row[0] if row else None
 
 
-def _folded(text: str) -> int:
-    return hash(" ".join(text.casefold().split()))
+def _asked(question: Question) -> int:
+    """The text and the options, in whatever order: many benchmarks ask the same words of every video."""
+    return hash((_folded(question.text), *sorted(map(_folded, question.options))))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _name(medium: Media) -> int:

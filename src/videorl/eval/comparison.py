@@ -81,7 +81,7 @@ def compare_predictions(a: Sequence[Prediction], b: Sequence[Prediction]) -> Com
         macro_interval=macro_difference_interval(list(pairs.values())),
         flips=tuple(
             Flip(*key, of_a[key].answer, of_a[key].choice, of_b[key].choice)
-            for key in shared
+            for key in sorted(shared)
             if of_a[key].correct != of_b[key].correct
         ),
         unpaired=len(of_a) + len(of_b) - 2 * len(shared),

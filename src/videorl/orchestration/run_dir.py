@@ -11,6 +11,7 @@ Invariant: one process at a time holds RUN/lock, from before the first file is w
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -19,6 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from pydantic import ValidationError
 
 from videorl.config.load import dump_toml
 from videorl.config.schema import Config
@@ -138,10 +141,14 @@ class RunDir:
 
     def _refuse_changes(self, path: Path, now: dict[str, Any]) -> None:
         try:
-            then = dict(_flat(tomllib.loads(path.read_text(encoding="utf-8"))))
+            tree = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"{path}: cannot be read: {error}: restore it or choose another run.dir") from None
-        new = dict(_flat(now))
+        with contextlib.suppress(ValidationError):  # what is no config is compared as it stands
+            tree = tomllib.loads(
+                dump_toml(Config.model_validate(tree))
+            )  # a key that is newer than the run: its default
+        then, new = dict(_flat(tree)), dict(_flat(now))
         for key in sorted(then.keys() | new.keys()):
             if key in _FREE_KEYS or key.startswith(_FREE_SECTION) or then.get(key) == new.get(key):
                 continue

@@ -6,7 +6,7 @@
     habits   a hasty teacher's traces: a model that sees well and is systematically wrong in places
 
 Each stage is one supervised run from conversations on disk, as `videorl sft` does it, and begins with the weights of
-the one before. The base that is kept in `playground/base` came out of this recipe; its recipe.json has the evaluation.
+the one before. The base that is kept in `playground/base` came out of this recipe; base_recipe.json has its evaluation.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from videorl.eval.report import Report, macro_mean
 from videorl.playground.questions import FAMILIES, MULTI_FRAME
 
 # Where each benchmark's native format keeps a question's family.
-_FAMILY_FIELDS = ("sub_category", "category", "Question Type")
+_FAMILY_FIELDS = ("sub_category", "category", "question_type")
 
 
 def gain_table(before: Report, after: Report) -> str:

@@ -30,7 +30,7 @@ from videorl.playground.formats import (
 from videorl.playground.questions import FAMILIES, MULTI_FRAME
 from videorl.playground.records import any_options, draw_records
 
-KEPT_BASE = Path(__file__).parent / "base"  # its recipe.json says how it was made
+KEPT_BASE = Path(__file__).parent / "base"  # base_recipe.json says how it was made
 
 
 @dataclass(slots=True, frozen=True)

@@ -55,6 +55,18 @@ def test_a_changed_key_is_refused_and_named(tmp_path: Path, section: str, values
         pass
 
 
+def test_a_run_older_than_a_key_goes_on_with_the_keys_default(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    with RunDir(toy_config(root)):
+        pass
+    config = root / "config.toml"
+    config.write_text("".join(line for line in config.open() if not line.startswith("decoder = ")))
+    with pytest.raises(UserError, match="data.decoder was 'pyav' and is now 'torchcodec'"):
+        RunDir(toy_config(root, data={"train": ["questions.parquet"], "decoder": "torchcodec"})).__enter__()
+    with RunDir(toy_config(root)):
+        assert "decoder = " in config.read_text()
+
+
 def test_how_long_it_goes_on_and_what_is_shown_may_change(tmp_path: Path) -> None:
     root = tmp_path / "run"
     with RunDir(toy_config(root)):

@@ -8,7 +8,7 @@ from builders_eval import prediction
 from videorl.eval.report import Report, build_report, report_benchmark
 from videorl.playground.gain import by_family, gain_table
 
-FIELDS = {"video-mme": "sub_category", "perceptioncomp": "category", "video-holmes": "Question Type"}
+FIELDS = {"video-mme": "sub_category", "perceptioncomp": "category", "video-holmes": "question_type"}
 
 
 def report(right: dict[str, int]) -> Report:
