@@ -145,9 +145,7 @@ class RunDir:
         except (OSError, ValueError) as error:
             raise UserError(f"{path}: cannot be read: {error}: restore it or choose another run.dir") from None
         with contextlib.suppress(ValidationError):  # what is no config is compared as it stands
-            tree = tomllib.loads(
-                dump_toml(Config.model_validate(tree))
-            )  # a key that is newer than the run: its default
+            tree = tomllib.loads(dump_toml(Config.model_validate(tree)))  # with defaults of keys that came later
         then, new = dict(_flat(tree)), dict(_flat(now))
         for key in sorted(then.keys() | new.keys()):
             if key in _FREE_KEYS or key.startswith(_FREE_SECTION) or then.get(key) == new.get(key):

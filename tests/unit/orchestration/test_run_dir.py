@@ -61,7 +61,7 @@ def test_a_run_older_than_a_key_goes_on_with_the_keys_default(tmp_path: Path) ->
         pass
     config = root / "config.toml"
     config.write_text("".join(line for line in config.open() if not line.startswith("decoder = ")))
-    with pytest.raises(UserError, match="data.decoder was 'pyav' and is now 'torchcodec'"):
+    with pytest.raises(UserError, match=r"data\.decoder was 'pyav' and is now 'torchcodec'"):
         RunDir(toy_config(root, data={"train": ["questions.parquet"], "decoder": "torchcodec"})).__enter__()
     with RunDir(toy_config(root)):
         assert "decoder = " in config.read_text()
