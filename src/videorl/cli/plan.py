@@ -98,7 +98,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 
 def _model_lines(document: dict[str, Any]) -> Iterator[str]:
     model, work = document["model"], document["work"]
-    sizes = f"{model['parameters']:,} parameters (text {model['text']:,}, vision {model['vision']:,})"
+    sizes = f"{model['parameters']:,} parameters in matrices (text {model['text']:,}, vision {model['vision']:,})"
     yield f"model                   {sizes}"
     yield f"a prompt and a response {work['prompt_tokens']:,} and {work['response_tokens']:,} tokens"
     yield (
