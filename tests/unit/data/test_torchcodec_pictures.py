@@ -12,9 +12,10 @@ from av.video.stream import VideoStream
 
 from builders_data import CONTAINERS, even_times, number_of, uneven_times, video, write_clip
 from videorl.config.schema import DataConfig
+from videorl.data.codecs import read_frames
 from videorl.data.decoding import decode
 from videorl.data.pool import WORKER, DecoderPool
-from videorl.data.store import FrameStore
+from videorl.data.store import FrameStore, store_root
 from videorl.data.torchcodec_pictures import missing, read_pictures, require_torchcodec
 from videorl.errors import QuestionDropped, UserError
 from videorl.types import Frames, FrameSampling, Media
@@ -210,6 +211,7 @@ def test_a_library_that_fails_to_load_is_named_in_one_line(monkeypatch: pytest.M
 def test_the_default_asks_for_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "torchcodec", None)
     FrameStore.from_config(DataConfig(train=(tmp_path,)), tmp_path / "store").close()
+    assert store_root(tmp_path / "store").is_dir()
 
 
 def test_the_workers_pyav_is_the_one_named(tmp_path: Path) -> None:
@@ -217,5 +219,6 @@ def test_the_workers_pyav_is_the_one_named(tmp_path: Path) -> None:
     pool = DecoderPool(1, timeout=60.0, command=(*WORKER, "pyav"))
     try:
         pool.decode_to(tmp_path / "frames", video(path), SAMPLING, "raw")
+        assert (read_frames(tmp_path / "frames").pixels == decode(video(path), SAMPLING).pixels).all()
     finally:
         pool.close()
