@@ -21,6 +21,8 @@ import tomli_w
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
+from videorl.cluster.trainer import weights_folder
+from videorl.config import load_config
 from videorl.playground.world import make_playground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -193,6 +195,10 @@ def test_some_trained_groups_carry_two_versions_in_order(run):
     spans = [line["versions"] for s in range(1, STEPS + 1) for line in run.lines(f"rollouts/step-{s:06d}.jsonl")]
     assert any(first < last for first, last in spans)
     assert all(first <= last for first, last in spans)
+
+
+def test_no_staged_weights_outlive_the_run(run):
+    assert not weights_folder(load_config(run.folder / "config.toml")).exists()
 
 
 def test_publications_count_up_by_one(run):

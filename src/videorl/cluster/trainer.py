@@ -80,11 +80,11 @@ def _sender(job: TrainerJob, on: torch.device) -> WeightSender:
         from videorl.rollout.vllm_weights import NcclSender
 
         return NcclSender(node_ip(), config.replicas * config.rollout.tensor_parallel)
-    return SharedMemorySender(_weights_folder(config), compute_dtype(config.model.dtype, on))
+    return SharedMemorySender(weights_folder(config), compute_dtype(config.model.dtype, on))
 
 
-def _weights_folder(config: Config) -> Path:
-    """The run's own."""
+def weights_folder(config: Config) -> Path:
+    """Where the run stages its weights in shared memory."""
     digest = hashlib.blake2b(str(config.run.dir).encode(), digest_size=8).hexdigest()
     return shared_memory_root() / f"videorl-weights-{digest}"
 
@@ -137,7 +137,7 @@ class RayTrainer:
     async def close(self) -> None:
         for actor in self._actors:
             ray.kill(actor)
-        shutil.rmtree(_weights_folder(self._config), ignore_errors=True)  # a killed sender leaves it
+        shutil.rmtree(weights_folder(self._config), ignore_errors=True)  # a killed sender leaves it
 
     async def _call(self, method: str, arguments: Callable[[int], tuple[Any, ...]]) -> Any:
         """Rank 0's answer, once every rank has answered."""

@@ -97,6 +97,13 @@ def test_lengths_without_opening_videos_are_bounds(folder: Path, pool: DecoderPo
     assert sum(document["prompt_tokens"]["histogram"]["counts"]) == 5
 
 
+def test_the_same_words_about_other_options_are_another_question(folder: Path, tmp_path: Path) -> None:
+    other = ROW | {"path": "else.mp4", "options": [f"{letter}. something else {letter}" for letter in "ABCD"]}
+    file = write_rows(tmp_path / "other.json", [other])
+    (overlap,) = check(folder, against=[(file, read_questions([file]))]).overlaps
+    assert overlap.by_question == 0
+
+
 def test_overlap_is_found_by_question_and_by_video_name(folder: Path, tmp_path: Path) -> None:
     mme = rows_by_format()["video-mme"]
     write_rows(tmp_path / "by_text.json", [mme | {"videoID": "other", "question": "  what COLOUR is the car? "}])

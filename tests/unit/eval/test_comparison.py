@@ -14,6 +14,11 @@ def test_rows_are_paired_and_flips_are_named() -> None:
     assert [(f.id, f.a, f.b, f.won) for f in found.flips] == [("made/0", "A", "B", True), ("made/2", "B", None, False)]
 
 
+def test_flips_stand_in_the_order_of_their_rows_whichever_was_answered_first() -> None:
+    a, b = [prediction(2, "A"), prediction(0, "A")], [prediction(2, "B"), prediction(0, "B")]
+    assert [flip.id for flip in compare_predictions(a, b).flips] == ["made/0", "made/2"]
+
+
 def test_the_macro_difference_weighs_benchmarks_equally() -> None:
     a = [prediction(0, "A", benchmark="x"), *(prediction(i, "B", benchmark="y") for i in range(9))]
     b = [prediction(0, "B", benchmark="x"), *(prediction(i, "B", benchmark="y") for i in range(9))]

@@ -1,12 +1,15 @@
 """What a training gained, by benchmark and family."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from builders_eval import prediction
+from videorl.eval.benchmarks import load_benchmark
 from videorl.eval.report import Report, build_report, report_benchmark
 from videorl.playground.gain import by_family, gain_table
+from videorl.playground.world import BENCHMARKS, HeldOut, benchmark_path, make_playground
 
 FIELDS = {"video-mme": "sub_category", "perceptioncomp": "category", "video-holmes": "question_type"}
 
@@ -27,6 +30,15 @@ def report(right: dict[str, int]) -> Report:
 
 def test_a_family_is_counted_over_every_benchmark_that_asks_it() -> None:
     assert by_family(report({"colour": 3, "order": 10})) == pytest.approx({"colour": 0.3, "order": 1.0})
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
+def test_every_row_of_a_playgrounds_benchmark_counts_for_its_family(benchmark: HeldOut, tmp_path: Path) -> None:
+    world = make_playground(tmp_path, questions_per_family=1, held_out=10)
+    loaded = load_benchmark(benchmark.name, benchmark_path(world, benchmark), media_root=world)
+    rows = [replace(prediction(i), categories=dict(q.categories)) for i, q in enumerate(loaded.questions)]
+    found = by_family(build_report("m", "k", "w", {}, {benchmark.name: report_benchmark(rows)}, {}))
+    assert found.keys() == set(benchmark.families)
 
 
 def test_the_table_sets_every_number_beside_its_start() -> None:

@@ -8,8 +8,9 @@ from importlib.metadata import entry_points
 from multiprocessing.connection import Connection
 
 import psutil
+import pytest
 
-from videorl.rollout.vllm_plugin import register
+from videorl.rollout.vllm_plugin import NO_COMPILATION, register
 
 
 def engine_process() -> None:
@@ -49,8 +50,27 @@ def wait_until_registered(process: psutil.Process) -> None:
             return
 
 
-def test_the_first_process_is_left_alone() -> None:
+def registered_process(pipe: Connection) -> None:
+    import torch._dynamo.config
+
+    os.environ |= {"VLLM_WORKER_MULTIPROC_METHOD": "spawn", NO_COMPILATION: "1"}  # after torch was imported
+    register()
+    pipe.send((os.environ.get("VLLM_WORKER_MULTIPROC_METHOD"), torch._dynamo.config.disable))
+
+
+def test_a_core_forks_its_workers_and_compiles_nothing_where_it_is_told() -> None:
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    core = spawn.Process(target=registered_process, args=(theirs,))
+    core.start()
+    assert ours.recv() == (None, True)
+    core.join(10)
+
+
+def test_the_first_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     register()  # would end the test run with its parent, were it to take part
+    assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
 
 
 def test_vllm_finds_the_plugin() -> None:
